@@ -1,0 +1,19 @@
+"""What stops a command, and with which exit status (0 done, 1 a score gate failed, 2 usage or input, 3 while running)."""
+
+
+class BenchkitError(Exception):
+    """A stop that the user can read: one paragraph saying what is wrong, where, and what mends it."""
+
+    status = 3
+
+
+class UsageError(BenchkitError):
+    """Wrong usage, config or input: found before any work is lost."""
+
+    status = 2
+
+
+class RunError(BenchkitError):
+    """Failed while running (disk, memory, not finite, damaged file); what was finished is kept and can be resumed."""
+
+    status = 3

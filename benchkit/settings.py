@@ -1,0 +1,20 @@
+"""Settings are dataclass fields that explain themselves: default, one line of help, and whether they can change a result."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+def setting(default: Any, help: str, *, identity: bool = True) -> Any:
+    """A dataclass field with its help text.
+
+    Args:
+        default: the value when nobody sets it; lists and dicts are copied per instance.
+        help: one line for `--help`: meaning, unit, allowed values.
+        identity: False for what cannot change a result (device, num_workers, root); such a field never stops a rerun.
+    """
+    metadata = {"help": help, "identity": identity}
+    if isinstance(default, list | dict):
+        return dataclasses.field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
