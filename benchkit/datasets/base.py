@@ -1,0 +1,81 @@
+"""What a dataset is to benchkit: names first, pixels on demand."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchkit.settings import setting
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass
+class DataSettings:
+    """What every dataset can be told; a dataset's own `Settings` extends it."""
+
+    root: str | None = setting(None, "folder of the data", identity=False)
+    split: str = setting("test", "the split that is evaluated")
+    train_split: str = setting("train", "the split that heads learn from; none for heads that learn nothing")
+    limit: int | None = setting(None, "at most this many items per split, stratified, chosen by the hash of their names")
+    size: int | None = setting(None, "side of the model's input in pixels (default: the model's own)")
+    resize: str = setting("crop", "crop (short side, then centre crop), pad (long side, aspect kept) or squash")
+    resize_short: int | None = setting(None, "short side before the crop in pixels (default: size / the model's crop_pct)")
+    decoder: str = setting("fast", "fast (within 2/255 of PIL after resizing) or pil (exactly PIL's pixels)")
+    on_error: str = setting("stop", "stop or skip, when an image cannot be read; skipped names are recorded")
+    num_workers: int = setting(0, "decode threads; 0: as many as there are cores", identity=False)
+
+
+class Dataset:
+    """Items with stable names, the views (images) they are made of, and their truth.
+
+    Attributes:
+        settings: an instance of the dataset's `Settings`.
+        generated: True when images come from a generator; then tables say so.
+    """
+
+    generated = False
+    settings: Any
+
+    def items(self, split: str) -> list[str]:
+        """Names of the split's items in name order; decodes nothing."""
+        raise NotImplementedError
+
+    def views(self, item: str) -> tuple[str, ...]:
+        """Names of the images that the item is made of; by default its own name."""
+        return (item,)
+
+    def path(self, view: str) -> Path | None:
+        """The file of a view, or None when it is generated."""
+        raise NotImplementedError
+
+    def recipe(self, view: str) -> str:
+        """Generator, version, settings, seed and name of a generated view: what its bytes are a function of."""
+        raise NotImplementedError
+
+    def image(self, view: str) -> np.ndarray:
+        """The decoded view: uint8, (height, width, 3), RGB, upright."""
+        raise NotImplementedError
+
+    def target(self, item: str) -> Arrays:
+        """Truth of one item: arrays by field name."""
+        raise NotImplementedError
+
+    def label(self, item: str) -> str | None:
+        """The class by which limits and splits are stratified; None when there is none."""
+        return None
+
+    def group(self, item: str) -> str:
+        """The unit a bootstrap resamples (scene, wall, ...); '' when every item stands alone."""
+        return ""
+
+    def category(self, item: str) -> dict[str, str]:
+        """Label columns for axes and tables, by name."""
+        return {}
+
+    def meta(self) -> dict[str, Any]:
+        """What holds for all targets: class names, ignore value, units. Hashed with the targets."""
+        return {}
