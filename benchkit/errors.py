@@ -1,4 +1,4 @@
-"""What stops a command, and with which exit status (0 done, 1 a score gate failed, 2 usage or input, 3 while running)."""
+"""What stops a command, and with which exit status: 0 done, 1 gate failed, 2 usage or input, 3 while running."""
 
 
 class BenchkitError(Exception):

@@ -1,4 +1,4 @@
-"""Settings are dataclass fields that explain themselves: default, one line of help, and whether they can change a result."""
+"""Settings are dataclass fields that explain themselves: default, a line of help, identity or not."""
 
 from __future__ import annotations
 

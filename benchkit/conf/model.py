@@ -12,7 +12,7 @@ from benchkit.settings import setting
 class FeatureSettings:
     """Which features of the backbone are kept."""
 
-    layers: Any = setting("final", "final, last4, quarters, all, a number, or a list of numbers (blocks or stages from 0)")
+    layers: Any = setting("final", "final, last4, quarters, all, or numbers: blocks or stages from 0")
     pool: str = setting("default", "default (the model's own), cls, mean, attn; dense heads read the patch map anyway")
     norm: bool = setting(False, "apply the model's final norm to inner layers too")
     dense_dtype: str = setting("float16", "how patch maps are stored: float16 or float32; pooled features are float32")
