@@ -1,0 +1,1 @@
+"""Scores that several benchmarks share (NumPy only): classification, ranking, and bootstrap intervals."""
