@@ -1,0 +1,179 @@
+"""The bank: features of one backbone identity, shared by every benchmark that shows it the same images.
+
+A folder of immutable parts. A part is a table whose item names are the sha256 of the images' bytes and whose columns are
+feature keys (`features/<key>`), thumbnails (`thumb`), image sizes (`size`) and, for skipped rows, the reason
+(`reason`, '' for a good row). A row is in a part for all of the part's columns or not at all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchkit.errors import RunError
+from benchkit.store.columns import Column
+from benchkit.store.content import json_hash
+from benchkit.store.files import clear_dead, write_json
+from benchkit.store.table import Table, write_table
+
+OPEN_PARTS = 64  # handles kept open at a time
+TOLERANCE = 2e-2  # relative difference allowed between platforms, of the row's largest value
+
+Place = tuple[str, int]  # part name, row
+
+
+class Bank:
+    """The parts of one backbone identity.
+
+    Args:
+        folder: `features/<backbone>-<hash8>`; made when missing.
+        identity: everything that can change a feature's value (JSON-serialisable); each part repeats it.
+
+    Raises:
+        RunError: a part is damaged, belongs to another identity, or disagrees in bits with another of its platform.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.identity = dict(identity)
+        self.identity_hash = json_hash(self.identity)
+        folder.mkdir(parents=True, exist_ok=True)
+        clear_dead(folder)
+        if not (folder / "identity.json").exists():
+            write_json(folder / "identity.json", self.identity)
+        self.index: dict[str, dict[str, Place]] = {}
+        self.reasons: dict[str, str] = {}
+        self.platforms: dict[str, Mapping[str, Any]] = {}
+        self.duplicates = 0
+        self._scanned: set[str] = set()
+        self._open: OrderedDict[str, Table] = OrderedDict()
+        self.scan()
+
+    def scan(self) -> None:
+        """Index the parts that have appeared since the last scan."""
+        for path in sorted(self.folder.glob("part-*.h5")):
+            if path.name not in self._scanned:
+                self._index_part(path.name)
+                self._scanned.add(path.name)
+
+    def _index_part(self, part: str) -> None:
+        table = self._table(part)
+        meta = table.meta
+        if meta["identity_hash"] != self.identity_hash:
+            raise RunError(f"{table.path} belongs to another model or preprocessing than its folder. Move it away.")
+        self.platforms[part] = meta["platform"]
+        for row, reason in enumerate(table.read("reason")):
+            if reason:
+                self.reasons[table.names[row]] = reason
+        for column in table.columns:
+            if column != "reason":
+                self._index_column(part, table, column)
+
+    def _index_column(self, part: str, table: Table, column: str) -> None:
+        places = self.index.setdefault(column, {})
+        for row, name in enumerate(table.names):
+            other = places.setdefault(name, (part, row))
+            if other != (part, row) and column.startswith("features/"):
+                self._settle_duplicate(column, name, other, (part, row))
+
+    def _settle_duplicate(self, column: str, name: str, old: Place, new: Place) -> None:
+        self.duplicates += 1
+        first, second = self._table(old[0]), self._table(new[0])
+        equal = first.sums(column)[old[1]] == second.sums(column)[new[1]]
+        if not equal and self.platforms[old[0]] == self.platforms[new[0]]:
+            raise RunError(
+                f"{first.path} and {second.path} hold different {column} for the image {name}, though one platform made "
+                "both: one was made by a faulty or non-deterministic forward. Delete both parts and export again."
+            )
+        if not equal and not _close(first.item(column, old[1]), second.item(column, new[1])):
+            raise RunError(
+                f"{first.path} and {second.path} disagree on {column} of image {name} by more than {TOLERANCE} of its "
+                "largest value, though only the machine differs. Delete the part you trust less and export again."
+            )
+        self.index[column][name] = min(old, new)
+
+    def missing(self, names: Iterable[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """For every image that lacks some of `columns`: which ones it lacks. In the order of `names`."""
+        lacking = {}
+        for name in names:
+            absent = tuple(c for c in columns if name not in self.index.get(c, ()))
+            if absent:
+                lacking[name] = absent
+        return lacking
+
+    def add(self, names: Sequence[str], columns: Mapping[str, Column], platform: Mapping[str, Any]) -> Path:
+        """Write one finished part; the rows exist for all its columns from the moment this returns."""
+        path = self.folder / f"part-{uuid.uuid4().hex}.h5"
+        meta = {"identity": self.identity, "identity_hash": self.identity_hash, "platform": dict(platform)}
+        write_table(path, "bank", names, columns, meta=meta)
+        return path
+
+    def read(self, column: str, names: Sequence[str]) -> Any:
+        """Rows of a column in the order of `names`: array (N, ...) or, where shapes vary, a list of arrays."""
+        places = [self.place(column, name) for name in names]
+        by_part: dict[str, list[int]] = {}
+        for position, (part, _) in enumerate(places):
+            by_part.setdefault(part, []).append(position)
+        found: list[Any] = [None] * len(names)
+        for part, positions in by_part.items():
+            rows = [places[p][1] for p in positions]
+            for position, value in zip(positions, _rows(self._table(part), column, rows), strict=True):
+                found[position] = value
+        fixed = bool(found) and self._table(places[0][0]).shape(column) is not None
+        return np.stack(found) if fixed else found
+
+    def place(self, column: str, name: str) -> Place:
+        """Part and row of one image.
+
+        Raises:
+            RunError: no part has it.
+        """
+        try:
+            return self.index[column][name]
+        except KeyError:
+            raise RunError(f"{self.folder} has no {column} of image {name}. Export again to make it.") from None
+
+    def parts(self) -> list[Path]:
+        """The parts in name order."""
+        return [self.folder / name for name in sorted(self._scanned)]
+
+    def _table(self, part: str) -> Table:
+        if part in self._open:
+            self._open.move_to_end(part)
+            return self._open[part]
+        self._open[part] = Table(self.folder / part, "bank")
+        if len(self._open) > OPEN_PARTS:
+            self._open.popitem(last=False)[1].close()
+        return self._open[part]
+
+    def close(self) -> None:
+        """Close every part."""
+        for table in self._open.values():
+            table.close()
+        self._open.clear()
+
+    def __enter__(self) -> Bank:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _rows(table: Table, column: str, rows: Sequence[int]) -> list[np.ndarray]:
+    if table.shape(column) is None:
+        return [table.item(column, row) for row in rows]
+    start, stop = min(rows), max(rows) + 1
+    if stop - start <= 4 * len(rows):  # reading a span is ten times faster than single rows
+        span = table.block(column, start, stop)
+        return [span[row - start] for row in rows]
+    return [table.item(column, row) for row in rows]
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    scale = max(float(np.abs(a).max(initial=0)), float(np.abs(b).max(initial=0)), 1e-12)
+    return a.shape == b.shape and float(np.abs(a.astype(np.float64) - b).max(initial=0)) <= TOLERANCE * scale

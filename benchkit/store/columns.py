@@ -1,0 +1,110 @@
+"""Columns of a table: how one field of many items is laid out, summed and checked.
+
+Fixed shapes are rows of one contiguous dataset. Fields whose shape varies are CSR: values one after the other, offsets,
+and a shape per item. Strings are UTF-8 of one fixed length. Every row has a crc32 of its own.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+
+
+@dataclass
+class Rows:
+    """A fixed-shape field that arrives in blocks: each block is (n, *shape) of `dtype`."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    blocks: Iterable[np.ndarray]
+
+
+@dataclass
+class Ragged:
+    """A field whose shape varies: one array per item, all of one dtype and number of dimensions."""
+
+    dtype: np.dtype
+    ndim: int
+    arrays: Sequence[np.ndarray]
+
+
+Column = np.ndarray | Rows | Ragged | Sequence[str]
+
+
+def row_sums(rows: np.ndarray) -> np.ndarray:
+    """crc32 of the bytes of every row, uint32 (N,)."""
+    rows = np.ascontiguousarray(rows)
+    size = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
+    view = memoryview(rows.reshape(-1).view(np.uint8)) if rows.size else memoryview(b"")
+    sums = (zlib.crc32(view[i * size : (i + 1) * size]) for i in range(len(rows)))
+    return np.fromiter(sums, dtype=np.uint32, count=len(rows))
+
+
+def ragged_sum(values: np.ndarray, shape: np.ndarray) -> int:
+    """crc32 of one CSR item: its shape, then its values."""
+    return zlib.crc32(np.ascontiguousarray(values), zlib.crc32(np.ascontiguousarray(shape, dtype=np.int64)))
+
+
+def text_rows(texts: Sequence[str]) -> np.ndarray:
+    """Strings as fixed-length UTF-8, in the type HDF5 viewers show as text."""
+    encoded = [text.encode() for text in texts]
+    length = max((len(e) for e in encoded), default=0) or 1
+    return np.array(encoded, dtype=f"S{length}").astype(h5py.string_dtype("utf-8", length))
+
+
+def write(file: h5py.File, path: str, column: Any, count: int) -> None:
+    """Write one column of `count` rows and its checksums (`crc/<path>`)."""
+    if isinstance(column, Ragged):
+        _write_ragged(file, path, column, count)
+        return
+    if not isinstance(column, Rows):
+        array = column if isinstance(column, np.ndarray) else text_rows(column)
+        column = Rows(array.dtype, array.shape[1:], [array])
+    _write_rows(file, path, column, count)
+
+
+def _write_rows(file: h5py.File, path: str, rows: Rows, count: int) -> None:
+    dataset = file.create_dataset(path, shape=(count, *rows.shape), dtype=rows.dtype)
+    dataset.attrs["layout"] = "rows"
+    sums, position = np.zeros(count, np.uint32), 0
+    for block in rows.blocks:
+        block = np.ascontiguousarray(block, dtype=rows.dtype)
+        stop = position + len(block)
+        if block.size:
+            dataset.write_direct(block, dest_sel=np.s_[position:stop])
+        sums[position:stop] = row_sums(block)
+        position = stop
+    if position != count:
+        raise ValueError(f"{path} got {position} rows, not {count}")
+    file.create_dataset(f"crc/{path}", data=sums)
+
+
+def _write_ragged(file: h5py.File, path: str, ragged: Ragged, count: int) -> None:
+    arrays = [np.ascontiguousarray(a, dtype=ragged.dtype) for a in ragged.arrays]
+    if len(arrays) != count or any(a.ndim != ragged.ndim for a in arrays):
+        raise ValueError(f"{path} needs {count} arrays of {ragged.ndim} dimensions")
+    shapes = np.array([a.shape for a in arrays], dtype=np.int64).reshape(count, ragged.ndim)
+    offsets = np.concatenate([[0], np.cumsum([a.size for a in arrays], dtype=np.int64)]).astype(np.int64)
+    flat = np.concatenate([a.reshape(-1) for a in arrays]) if arrays else np.zeros(0, ragged.dtype)
+    group = file.create_group(path)
+    group.attrs["layout"] = "ragged"
+    group.create_dataset("values", data=flat)
+    group.create_dataset("offsets", data=offsets)
+    group.create_dataset("shapes", data=shapes)
+    sums = [ragged_sum(a.reshape(-1), s) for a, s in zip(arrays, shapes, strict=True)]
+    file.create_dataset(f"crc/{path}", data=np.array(sums, dtype=np.uint32))
+
+
+def datasets(node: h5py.Dataset | h5py.Group) -> list[h5py.Dataset]:
+    """The HDF5 datasets that hold a column."""
+    return [node] if isinstance(node, h5py.Dataset) else [node[part] for part in ("values", "offsets", "shapes")]
+
+
+def is_text(dtype: np.dtype) -> bool:
+    """Whether a column's dtype is fixed-length UTF-8."""
+    return dtype.kind == "S"

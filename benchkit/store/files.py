@@ -1,0 +1,129 @@
+"""A file under its final name is complete: written under a temporary name, synced, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+import socket
+import uuid
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchkit.errors import RunError
+
+READ_ONLY = 0o444
+_TEMPORARY = re.compile(r"\.tmp-(?P<host>[^-]*)-(?P<boot>[^-]*)-(?P<pid>\d+)-[0-9a-f]+$")
+
+
+@cache
+def host() -> str:
+    """This machine's name with characters that are safe in a file name (no dash: it separates the fields)."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", socket.gethostname()) or "host"
+
+
+@cache
+def boot() -> str:
+    """An identifier of this boot, since process numbers start again after one."""
+    source = Path("/proc/sys/kernel/random/boot_id")
+    return source.read_text().replace("-", "")[:8] if source.exists() else "0"
+
+
+def temporary(path: Path) -> Path:
+    """A temporary name beside `path` that tells which process of which host and boot owns it."""
+    return path.with_name(f"{path.name}.tmp-{host()}-{boot()}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, read_only: bool = True) -> Iterator[Path]:
+    """Yield a temporary path; when the block ends well it is synced and takes the name `path` in one step.
+
+    Raises:
+        RunError: the disk is full or the file cannot be written; `path` is as it was before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = temporary(path)
+    try:
+        yield unfinished
+        sync(unfinished)
+        if read_only:
+            unfinished.chmod(READ_ONLY)
+        put_in_place(unfinished, path)
+    except OSError as error:
+        raise RunError(_why(path, error)) from error
+    finally:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def _why(path: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space is left while writing {path}: nothing finished is lost; free some space and run it again."
+    return f"cannot write {path}: {error.strerror or error}. Check the folder's permissions and run it again."
+
+
+def sync(path: Path) -> None:
+    """Force the bytes of a file to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def put_in_place(source: Path, target: Path) -> None:
+    """Rename over `target`; if both names are one inode, rename would do nothing, so the source name is removed."""
+    if target.exists() and os.path.samefile(source, target):
+        source.unlink()
+        return
+    os.replace(source, target)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file atomically (UTF-8, read-only)."""
+    with replacing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write strict JSON (no NaN) atomically, with sorted keys so that equal values are equal bytes."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Give `source` a second name; copy where the file system has no hard links. Atomic; replaces `target`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = temporary(target)
+    try:
+        os.link(source, unfinished)
+    except OSError:
+        shutil.copyfile(source, unfinished)
+        sync(unfinished)
+        unfinished.chmod(READ_ONLY)
+    put_in_place(unfinished, target)
+
+
+def clear_dead(folder: Path) -> int:
+    """Remove temporary files that dead processes of this host left directly in `folder`; returns how many."""
+    removed = 0
+    for path in folder.glob("*.tmp-*") if folder.is_dir() else ():
+        match = _TEMPORARY.search(path.name)
+        if match and match["host"] == host() and not (match["boot"] == boot() and _alive(int(match["pid"]))):
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

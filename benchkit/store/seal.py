@@ -1,0 +1,87 @@
+"""A trailer behind an HDF5 file that covers every byte which no row checksum covers.
+
+Row checksums protect values; a flipped bit in HDF5's own structures could still move a dataset, change a type or crash
+the library. So the bytes outside the checked datasets are summed too, and verified before HDF5 parses anything. HDF5
+ignores bytes behind its own end of file, so any HDF5 reader still opens the file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchkit.errors import RunError
+
+MAGIC = b"BENCHKIT"
+_FOOTER = len(MAGIC) + 8 + 4  # magic, length of the trailer, checksum of the trailer
+_BLOCK = 1 << 20
+
+Range = tuple[int, int]  # offset and length in bytes
+
+
+def append(path: Path, kind: str, version: int, checked: Sequence[Range]) -> None:
+    """Seal a closed HDF5 file; `checked` are the byte ranges that row checksums cover."""
+    size = path.stat().st_size
+    trailer = {"checked": sorted(checked), "kind": kind, "size": size, "version": version}
+    trailer["crc32"] = _sum_outside(path, size, trailer["checked"])
+    text = json.dumps(trailer, sort_keys=True, separators=(",", ":")).encode()
+    with path.open("ab") as handle:
+        handle.write(text + MAGIC + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little"))
+
+
+def verify(path: Path, kind: str | None = None) -> dict[str, Any]:
+    """Check a sealed file's structure and return its trailer (kind, version, size).
+
+    Raises:
+        RunError: missing, truncated, damaged, or not a file of this kind; the message names the file.
+    """
+    trailer = _trailer(path)
+    if kind is not None and trailer["kind"] != kind:
+        raise RunError(f"{path} holds {trailer['kind']}, where {kind} belong: it is another file under this name.")
+    if trailer["crc32"] != _sum_outside(path, trailer["size"], trailer["checked"]):
+        raise RunError(f"{path} is damaged: its structure does not match its checksum. {MEND}")
+    return trailer
+
+
+MEND = "Delete it and export again; `benchkit doctor` lists every damaged file of a folder."
+
+
+def _trailer(path: Path) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as handle:
+            handle.seek(max(0, size - _FOOTER))
+            footer = handle.read(_FOOTER)
+            length = int.from_bytes(footer[8:16], "little")
+            complete = len(footer) == _FOOTER and footer[:8] == MAGIC and length <= size - _FOOTER
+            handle.seek(size - _FOOTER - length if complete else 0)
+            text = handle.read(length) if complete else b""
+    except FileNotFoundError as error:
+        raise RunError(f"{path} is missing. Export again to make it.") from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if not complete or zlib.crc32(text) != int.from_bytes(footer[16:], "little"):
+        raise RunError(f"{path} is damaged or no benchkit file: its closing seal is missing or broken. {MEND}")
+    trailer = json.loads(text)
+    if trailer["size"] + length + _FOOTER != size:
+        raise RunError(f"{path} is damaged: it has {size} bytes, not the {trailer['size'] + length + _FOOTER} written.")
+    return trailer
+
+
+def _sum_outside(path: Path, size: int, checked: Sequence[Range]) -> int:
+    total, position = 0, 0
+    with path.open("rb") as handle:
+        for offset, length in [*checked, (size, 0)]:
+            total = _sum_range(handle.fileno(), position, offset, total)
+            position = offset + length
+    return total
+
+
+def _sum_range(descriptor: int, start: int, stop: int, total: int) -> int:
+    for position in range(start, stop, _BLOCK):
+        total = zlib.crc32(os.pread(descriptor, min(_BLOCK, stop - position), position), total)
+    return total
