@@ -1,0 +1,85 @@
+"""Generated 3-D scenes: the data that is always there. The class is the shape and material of the main object.
+
+Every image is a function of the generator's version, the seed and the item's name. Scores on scenes compare models under
+one fixed, clean condition; they stand for no photograph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from benchkit.datasets.base import Arrays, Dataset, DataSettings
+from benchkit.errors import UsageError
+from benchkit.settings import setting
+
+
+@dataclasses.dataclass
+class Settings(DataSettings):
+    """Settings of the generated scenes."""
+
+    n_train: int = setting(240, "scenes in the train split")
+    n_test: int = setting(120, "scenes in the test split")
+    seed: int = setting(0, "seed of the generator, together with each item's name")
+    side: int = setting(224, "side of the rendered image in pixels")
+
+
+class Scenes(Dataset):
+    """See the module."""
+
+    generated = True
+
+    def __init__(self, settings: Settings) -> None:
+        from benchkit.render import scene
+
+        self.settings = settings
+        self.classes = list(scene.CLASSES)
+        self.version = scene.VERSION
+        if min(settings.n_train, settings.n_test) < 0 or settings.side < 8:
+            raise UsageError("data.n_train and data.n_test must not be negative, and data.side at least 8.")
+
+    def items(self, split: str) -> list[str]:
+        """`<split>/<number>`; the classes take turns."""
+        counts = {"train": self.settings.n_train, "test": self.settings.n_test}
+        if split not in counts:
+            raise UsageError(f"generated scenes have the splits train and test, not {split!r}: set data.split=test.")
+        return [f"{split}/{i:06d}" for i in range(counts[split])]
+
+    def _class(self, item: str) -> int:
+        return int(item.split("/")[1]) % len(self.classes)
+
+    def path(self, view: str) -> None:
+        """Nothing is on disk."""
+        return
+
+    def recipe(self, view: str) -> str:
+        """Generator, version, seed, side and name."""
+        return f"scenes\0{self.version}\0{self.settings.seed}\0{self.settings.side}\0{view}"
+
+    def image(self, view: str) -> np.ndarray:
+        """The rendered scene."""
+        from benchkit.render.raycast import render
+        from benchkit.render.scene import make_scene
+
+        return render(make_scene(view, self.settings.seed, self._class(view)), self.settings.side).rgb
+
+    def label(self, item: str) -> str:
+        """Shape and material of the main object."""
+        return self.classes[self._class(item)]
+
+    def target(self, item: str) -> Arrays:
+        """`label`: index into the class names."""
+        return {"label": np.int64(self._class(item))}  # type: ignore[dict-item]
+
+    def category(self, item: str) -> dict[str, str]:
+        """The class's name."""
+        return {"class": self.label(item)}
+
+    def meta(self) -> dict[str, Any]:
+        """Class names in the order of the labels."""
+        return {"classes": self.classes}
+
+
+build = Scenes
