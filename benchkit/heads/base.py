@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from benchkit.store.items import Items
+
 Arrays = dict[str, np.ndarray]
-
-
-class Rows(Protocol):
-    """Features of named views, read from disk by feature key (the bank or a tag's features.h5)."""
-
-    names: list[str]
-
-    def read(self, key: str) -> np.ndarray:
-        """All rows of one key in the order of `names`: float32 (N, C) or (N, C, h, w)."""
-        ...
-
-
-@dataclasses.dataclass
-class Truth:
-    """Targets of named items: `fields[name][i]` belongs to `names[i]`; `meta` holds class names and the like."""
-
-    names: list[str]
-    fields: dict[str, Any]
-    meta: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +30,19 @@ class Head:
         """What is read of the bank."""
         return Wants()
 
-    def fit(self, key: str, rows: Rows, truth: Truth, seed: int, threads: int) -> None:
-        """Learn from the train items (heads with `trains` or `votes`)."""
+    def fit(self, key: str, features: Items, truth: Items, seed: int, threads: int) -> None:
+        """Learn from the train items (heads with `trains` or `votes`).
 
-    def predict(self, key: str, rows: Rows, progress: Callable[[int, int], None] | None = None) -> Arrays:
-        """One array per field, first axis = `rows.names`."""
+        Args:
+            key: the feature key to read.
+            features: `read(key)` gives float32 (N, C) or (N, C, h, w).
+            truth: the same items' targets, in the same order.
+            seed: of everything random, together with item names.
+            threads: fixed number of threads, recorded: bits may depend on it.
+        """
+
+    def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
+        """One column per field, first axis = `features.names`."""
         raise NotImplementedError
 
     def log(self) -> dict[str, float]:
