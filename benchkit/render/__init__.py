@@ -1,1 +1,1 @@
-"""Offline generator of 3-D scenes: one ray caster gives image, depth, normals, instances and cameras of the same scene."""
+"""Offline generator of 3-D scenes: one ray caster gives image, depth, normals, instances and cameras."""

@@ -39,7 +39,7 @@ class Camera:
         forward = self.pose[:3, :3].T
         rows = (forward / np.array([self.focal, self.focal, 1.0])).tolist()
         # Written out, not as a matrix product: BLAS may round differently from one number of threads to the next.
-        return np.stack([x * row[0] + y * row[1] + row[2] for row in rows])
+        return np.stack([x * a + (y * b + c) for a, b, c in rows])
 
 
 @functools.lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from benchkit.render.shapes import Rows, Solid
+from benchkit.render.shapes import Rows, Solid, dot
 
 VOLUME, SHEET = 64, 512
 
@@ -42,7 +42,7 @@ def noise(seed: int, shape: tuple[int, ...], slope: float) -> np.ndarray:
     """Periodic fractal noise, float32 of that shape, mean 0 and deviation 1, with amplitudes falling as f ** -slope."""
     white = np.random.default_rng([seed, *shape]).standard_normal(shape)
     axes = [np.fft.fftfreq(n, 1 / n) for n in shape]
-    frequency = np.sqrt(sum(np.square(axis) for axis in np.meshgrid(*axes, indexing="ij")))
+    frequency = np.linalg.norm(np.meshgrid(*axes, indexing="ij"), axis=0)
     amplitude = np.maximum(frequency, 1) ** -slope * (frequency > 0)
     values = np.fft.ifftn(np.fft.fftn(white) * amplitude).real
     result = (values / values.std()).astype(np.float32)
@@ -60,7 +60,8 @@ def sample_volume(volume: np.ndarray, points: Rows) -> np.ndarray:
     second = [(low + 1) % size for low in first]
     planes = [[i * (size * size) + j * size for j in (first[1], second[1])] for i in (first[0], second[0])]
     lines = [[_mix(flat[ij + first[2]], flat[ij + second[2]], z) for ij in row] for row in planes]
-    return _mix(_mix(*lines[0], y), _mix(*lines[1], y), x)
+    left, right = (_mix(line[0], line[1], y) for line in lines)
+    return _mix(left, right, x)
 
 
 def sample_sheet(sheet: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -80,7 +81,7 @@ def _wave(phase: np.ndarray) -> np.ndarray:
 
 def _along(material: Material, points: Rows) -> np.ndarray:
     scaled = [d / material.pitch for d in material.direction]
-    return sum(row * d for row, d in zip(points, scaled, strict=True)) + material.offset[0]
+    return dot(points, scaled) + material.offset[0]
 
 
 def _stripes(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> np.ndarray:
@@ -89,7 +90,7 @@ def _stripes(material: Material, solid: Solid | None, points: Rows, blur: np.nda
 
 
 def _checker(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> np.ndarray:
-    sign: np.ndarray | float = 0.5
+    sign = np.full_like(blur, 0.5)
     for row, offset in zip(points, material.offset, strict=True):
         edge = _wave(row * (0.5 / material.pitch) + 0.5 * offset) - 0.25
         sign = sign * np.clip(edge * 4 / blur, -1, 1)
@@ -119,8 +120,8 @@ def _plain(material: Material, solid: Solid | None, points: Rows, blur: np.ndarr
 PATTERNS = {"plain": _plain, "striped": _stripes, "checkered": _checker, "marbled": _marble, "dotted": _dots}
 
 
-def albedo(material: Material, solid: Solid | None, points: Rows, footprint: np.ndarray, seed: int) -> np.ndarray:
-    """Linear RGB, float32 (3, n), of points in the surface's own frame.
+def albedo(material: Material, solid: Solid | None, points: Rows, footprint: np.ndarray, seed: int) -> Rows:
+    """Linear RGB, three float32 (n,), of points in the surface's own frame.
 
     Args:
         material: the surface's material.
@@ -135,4 +136,4 @@ def albedo(material: Material, solid: Solid | None, points: Rows, footprint: np.
     x, y, z = points
     gain = 1 + material.grain * sample_sheet(sheet, x * 160 + z * 90 + 17, y * 160 - z * 70)
     colors = material.colors.tolist()
-    return np.stack([(a + (b - a) * weight) * gain for a, b in zip(*colors, strict=True)])
+    return [(a + (b - a) * weight) * gain for a, b in zip(*colors, strict=True)]

@@ -10,13 +10,14 @@ from benchkit.render.camera import Camera, pixel_grid
 from benchkit.render.room import NOTHING, side_normal
 from benchkit.render.scene import Scene
 from benchkit.render.shading import Hits, shade
+from benchkit.render.shapes import dot, pick
 
 CORNERS = ((-0.125, -0.375), (0.375, -0.125), (0.125, 0.375), (-0.375, 0.125))
 
 
 @dataclasses.dataclass(frozen=True)
 class Buffers:
-    """What one camera sees of one scene; all but rgb sampled at pixel centres (row i, column j: x = j + .5, y = i + .5).
+    """What one camera sees of one scene; all but rgb sampled at pixel centres (row i, column j: j + .5, i + .5).
 
     Attributes:
         rgb: uint8 (size, size, 3).
@@ -45,8 +46,8 @@ def render(scene: Scene, size: int, camera: Camera | None = None) -> Buffers:
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         hits = cast(scene, camera, x, y)
         outline = _outlines(hits, size)
-        extra = [cast(scene, camera, x[outline] + dx / size, y[outline] + dy / size) for dx, dy in CORNERS]
-        linear = _shade(scene, camera, size, [hits, *extra])
+        around = [np.concatenate([row[outline] + shift[k] / size for shift in CORNERS]) for k, row in enumerate((x, y))]
+        linear = _shade(scene, camera, size, [hits, cast(scene, camera, *around)])
     return Buffers(
         rgb=_to_rgb(linear, outline, size),
         depth=np.where(hits.surface == NOTHING, 0, hits.depth).astype(np.float32).reshape(size, size),
@@ -64,7 +65,9 @@ def cast(scene: Scene, camera: Camera, x: np.ndarray, y: np.ndarray) -> Hits:
     depth, surface = scene.room.hit(eye, directions)
     for number, thing in enumerate(scene.objects):
         index = _in_view(thing.solid.corners(), camera, x, y)
-        near, far = thing.solid.interval(thing.solid.points_to_local(eye), thing.solid.to_local(directions[:, index]))
+        near, far = thing.solid.interval(
+            thing.solid.points_to_local(eye), thing.solid.to_local(pick(directions, index))
+        )
         nearer = (near < far) & (near > 1e-3) & (near < depth[index])
         index = index[nearer]
         depth[index], surface[index] = near[nearer], number
@@ -85,12 +88,14 @@ def _in_view(corners: np.ndarray, camera: Camera, x: np.ndarray, y: np.ndarray) 
 
 def _normals(scene: Scene, points: np.ndarray, surface: np.ndarray) -> np.ndarray:
     sides = np.array([(0.0, 0.0, 0.0) if s == NOTHING else side_normal(s) for s in range(NOTHING, 0)], np.float32)
-    normals = np.ascontiguousarray(sides.T)[:, np.clip(surface - NOTHING, 0, len(sides) - 1)]
+    side = np.minimum(surface, -1) - np.int16(NOTHING)
+    normals = np.stack([row.take(side) for row in np.ascontiguousarray(sides.T)])
     for number, thing in enumerate(scene.objects):
         index = np.flatnonzero(surface == number)
         if len(index):
-            solid = thing.solid
-            normals[:, index] = solid.to_world(solid.normal(solid.points_to_local(points[:, index])))
+            local = thing.solid.points_to_local(pick(points, index))
+            for row, value in zip(normals, thing.solid.to_world(thing.solid.normal(local)), strict=True):
+                row[index] = value
     return normals
 
 
@@ -126,5 +131,4 @@ def _to_rgb(linear: np.ndarray, outline: np.ndarray, size: int) -> np.ndarray:
 
 
 def _camera_normals(hits: Hits, camera: Camera) -> np.ndarray:
-    x, y, z = hits.normals
-    return np.stack([x * a + y * b + z * c for a, b, c in camera.pose[:3, :3].tolist()], axis=-1)
+    return np.stack([dot(hits.normals, row) for row in camera.pose[:3, :3].tolist()], axis=-1)

@@ -1,4 +1,4 @@
-"""The surroundings: a floor and walls aligned with the world's axes, seen from inside; an absent wall lies at infinity."""
+"""The surroundings: a floor and walls along the world's axes, seen from inside; an absent wall lies at infinity."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from benchkit.render.material import Material
+from benchkit.render.shapes import Rows
 
 NOTHING = -7
 
@@ -49,7 +50,7 @@ def side_normal(surface: int) -> tuple[float, float, float]:
     return tuple(float((1, -1)[upper] * (axis == k)) for k in range(3))  # type: ignore[return-value]
 
 
-def side_points(surface: int, points: np.ndarray) -> list[np.ndarray]:
+def side_points(surface: int, points: Rows) -> list[np.ndarray]:
     """World points on a side as pattern coordinates: two along the side and a third, constant one."""
     axis = (-1 - surface) // 2
     first, second = (k for k in range(3) if k != axis)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 
 import numpy as np
 
@@ -146,25 +147,31 @@ def _checker_offset(solid: Solid, pitch: float) -> np.ndarray:
 
 
 def _clutter(rng: np.random.Generator, label: int, main: Thing, camera: Camera) -> list[Thing]:
-    """3 to 7 smaller objects of other classes or plain, apart from each other and not in front of the main one."""
+    """3 to 7 smaller objects of other classes or plain, in view, apart from each other, not before the main one."""
     names = [name for k, name in enumerate(CLASSES) if k != label] + [f"plain_{shape}" for shape in SHAPES] * 3
-    things, taken = [], [(np.zeros(2), main.solid.radius)]
-    count, eye = rng.integers(3, 8), camera.eye[:2]
-    for _ in range(60):
-        size, distance, angle = rng.uniform(0.09, 0.2), rng.uniform(0.4, 1.7), rng.uniform(0, 2 * np.pi)
-        place = distance * np.array([np.cos(angle), np.sin(angle)])
-        apart = all(np.linalg.norm(place - other) > reach + 1.5 * size for other, reach in taken)
-        sight = eye / np.linalg.norm(eye)
-        in_front = place @ sight > 0 and abs(place @ [-sight[1], sight[0]]) < 0.5 * main.solid.radius
-        if apart and not in_front and np.linalg.norm(place - eye) > 0.6 and len(things) < count:
-            things.append(_thing(rng, str(rng.choice(names)), size, place))
-            taken.append((place, 1.5 * size))
+    things: list[Thing] = []
+    taken, count = [(0.0, 0.0, main.solid.radius)], rng.integers(3, 8)
+    for x, y, size in _places(rng, main.solid.radius, camera).tolist():
+        if len(things) < count and all(math.hypot(x - a, y - b) > r + 1.3 * size for a, b, r in taken):
+            things.append(_thing(rng, names[rng.integers(len(names))], size, np.array([x, y])))
+            taken.append((x, y, 1.3 * size))
     return things
+
+
+def _places(rng: np.random.Generator, radius: float, camera: Camera) -> np.ndarray:
+    """Candidates (n, 3) for clutter: x and y on the floor and size, metres, in the camera's view."""
+    size, distance, angle = rng.uniform(0.1, 0.23, 120), rng.uniform(0.4, 2.2, 120), rng.uniform(0, 2 * np.pi, 120)
+    place = np.stack([distance * np.cos(angle), distance * np.sin(angle), size], axis=1)
+    seen = camera.project(place)
+    sight = camera.eye[:2] / np.linalg.norm(camera.eye[:2])
+    aside = np.abs(place[:, :2] @ [-sight[1], sight[0]])
+    before = (place[:, :2] @ sight > 0) & (aside < 0.6 * radius + size)
+    return place[~before & (seen[:, 2] > 0.6) & (np.abs(seen[:, :2]).max(axis=1) < 0.52)]
 
 
 def _camera(rng: np.random.Generator, main: Solid, azimuth: float) -> Camera:
     focal, elevation = rng.uniform(0.9, 1.5), np.radians(rng.uniform(10, 48))
-    distance = main.radius * focal * 2 / rng.uniform(0.5, 0.85)
+    distance = main.radius * focal * 2 / rng.uniform(0.34, 0.7)
     level = distance * np.cos(elevation)
     offset = np.array([level * np.cos(azimuth), level * np.sin(azimuth), distance * np.sin(elevation)])
     target = main.center + rng.normal(0, 0.1 * main.radius, 3)
@@ -179,7 +186,7 @@ def _room(rng: np.random.Generator, camera: Camera) -> Room:
     high = (max(x_high, eye[0] + MARGIN), max(y_high, eye[1] + MARGIN), np.inf)
     wall, floor = _surface(rng, wall=True), _surface(rng, wall=False)
     sky = palette.oklch(rng.uniform(0.75, 0.92), rng.uniform(0.01, 0.07), rng.choice([0.65, 0.7, 0.15, 0.2]))
-    return Room(low, high, (wall, wall, wall, wall, floor, wall), sky, np.inf if walls else rng.uniform(9, 25))
+    return Room(low, high, (wall, wall, wall, wall, floor, wall), sky, np.inf if walls else rng.uniform(30, 70))
 
 
 def _surface(rng: np.random.Generator, wall: bool) -> Material:

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchkit.render.material import albedo
 from benchkit.render.room import NOTHING, Room, side_points
-from benchkit.render.shapes import Solid
+from benchkit.render.shapes import Rows, Solid, dot, pick
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +57,11 @@ def shade(hits: Hits, room: Room, objects: tuple, light: Light, pixel: float, se
         pixel: width of a pixel at depth 1 metre, metres.
         seed: seed of the noise.
     """
-    inverse_length = 1 / np.sqrt(sum(np.square(row) for row in hits.directions))
-    cosine = -sum(n * d for n, d in zip(hits.normals, hits.directions, strict=True)) * inverse_length
+    inverse_length = 1 / np.sqrt(dot(hits.directions, hits.directions))
+    cosine = -dot(hits.normals, hits.directions) * inverse_length
     footprint = np.minimum(hits.depth, 1e3) * (pixel * 0.8) / np.maximum(cosine, 0.12)
     color = _albedo(hits, room, objects, footprint, seed)
-    toward = light.toward.tolist()
-    lambert = np.maximum(sum(n * t for n, t in zip(hits.normals, toward, strict=True)), 0)
+    lambert = np.maximum(dot(hits.normals, light.toward.tolist()), 0)
     lit, open_sky = shadows(hits, [thing.solid for thing in objects], light)
     lambert *= lit
     sky = (0.5 + 0.5 * light.bounce + (0.5 - 0.5 * light.bounce) * hits.normals[2]) * open_sky
@@ -75,17 +74,18 @@ def shade(hits: Hits, room: Room, objects: tuple, light: Light, pixel: float, se
 
 def _albedo(hits: Hits, room: Room, objects: tuple, footprint: np.ndarray, seed: int) -> np.ndarray:
     color = np.zeros_like(hits.points)
-    for surface in np.unique(hits.surface).tolist():
-        if surface == NOTHING:
-            continue
+    present = np.flatnonzero(np.bincount(hits.surface - NOTHING)) + NOTHING
+    for surface in present[present != NOTHING].tolist():
         index = np.flatnonzero(hits.surface == surface)
-        points = hits.points[:, index]
+        points, width = pick(hits.points, index), footprint.take(index)
         if surface < 0:
             side = room.materials[-1 - surface]
-            color[:, index] = albedo(side, None, side_points(surface, points), footprint[index], seed)
+            values = albedo(side, None, side_points(surface, points), width, seed)
         else:
             solid, material = objects[surface].solid, objects[surface].material
-            color[:, index] = albedo(material, solid, solid.points_to_local(points), footprint[index], seed)
+            values = albedo(material, solid, solid.points_to_local(points), width, seed)
+        for row, value in zip(color, values, strict=True):
+            row[index] = value
     return color
 
 
@@ -93,15 +93,21 @@ def shadows(hits: Hits, solids: list[Solid], light: Light) -> tuple[np.ndarray, 
     """Share of the direct light (0..1) and of the sky (0..1) that arrives past the solids, float32 (n,) each."""
     lit, open_sky = np.ones_like(hits.depth), np.ones_like(hits.depth)
     across, along = _light_frame(light.toward)
-    first, second = (sum(row * a for row, a in zip(hits.points, axis, strict=True)) for axis in across)
+    first, second = (dot(hits.points, axis) for axis in across)
     for number, solid in enumerate(solids):
         place = [float(np.dot(axis, solid.center)) for axis in (*across, along)]
         square = np.square(first - place[0]) + np.square(second - place[1])
-        index = np.flatnonzero((square < solid.radius**2) & (hits.surface != number) & (hits.surface != NOTHING))
+        index = _others(square < solid.radius**2, hits, number)
         if len(index):
-            lit[index] *= 1 - _umbra(solid, hits.points[:, index], light)
+            lit[index] *= 1 - _umbra(solid, pick(hits.points, index), light)
         _shut_sky(open_sky, hits, number, solid)
     return lit, open_sky
+
+
+def _others(near: np.ndarray, hits: Hits, number: int) -> np.ndarray:
+    """Indices where `near` holds, without the solid itself: it is convex and shades itself by its normals alone."""
+    index = np.flatnonzero(near)
+    return index[hits.surface[index] != number]
 
 
 def _light_frame(toward: np.ndarray) -> tuple[list[list[float]], list[float]]:
@@ -110,7 +116,7 @@ def _light_frame(toward: np.ndarray) -> tuple[list[list[float]], list[float]]:
     return [side.tolist(), np.cross(toward, side).tolist()], toward.tolist()
 
 
-def _umbra(solid: Solid, points: np.ndarray, light: Light) -> np.ndarray:
+def _umbra(solid: Solid, points: Rows, light: Light) -> np.ndarray:
     """Share of the light taken by a solid: by how much of it the ray to the light must cross, over the penumbra."""
     near, far = solid.interval(solid.points_to_local(points), solid.to_local(light.toward.tolist()))
     width = light.softness * (0.15 + np.maximum(near, 0))
@@ -122,24 +128,24 @@ def _shut_sky(open_sky: np.ndarray, hits: Hits, number: int, solid: Solid) -> No
     """Darken what lies near a solid, as a ball of its mean size would (the cosine-weighted solid angle of a ball)."""
     size, center = float(np.mean(solid.half)), solid.center.tolist()
     x, y = hits.points[0] - center[0], hits.points[1] - center[1]
-    index = np.flatnonzero((x * x + y * y < (3.5 * size) ** 2) & (hits.surface != number) & (hits.surface != NOTHING))
+    index = _others(x * x + y * y < (2.5 * size) ** 2, hits, number)
     if not len(index):
         return
-    away = [c - row for row, c in zip(hits.points[:, index], center, strict=True)]
-    square = sum(row * row for row in away)
-    cosine = sum(row * n for row, n in zip(away, hits.normals[:, index], strict=True)) / np.sqrt(square)
-    edge = np.clip(2 - np.sqrt(square) / (1.75 * size), 0, 1)
+    away = [c - row for row, c in zip(pick(hits.points, index), center, strict=True)]
+    square = dot(away, away)
+    cosine = dot(away, pick(hits.normals, index)) / np.sqrt(square)
+    edge = np.clip(2 - np.sqrt(square) / (1.25 * size), 0, 1)
     open_sky[index] *= 1 - np.clip(0.9 * np.maximum(cosine + 0.15, 0) * size * size / square, 0, 0.85) * edge
 
 
 def _add_highlights(color: np.ndarray, hits: Hits, objects: tuple, light: Light, lit: np.ndarray) -> None:
     """Blinn's highlight on the objects, with exponent 32."""
     index = np.flatnonzero(hits.surface >= 0)
-    view = hits.directions[:, index]
-    view *= -1 / np.sqrt(sum(np.square(row) for row in view))
-    half = [row + t for row, t in zip(view, light.toward.tolist(), strict=True)]
-    cosine = sum(h * n for h, n in zip(half, hits.normals[:, index], strict=True))
-    power = np.maximum(cosine, 0) / np.sqrt(sum(np.square(row) for row in half))
+    view = pick(hits.directions, index)
+    scale = -1 / np.sqrt(dot(view, view))
+    half = [row * scale + t for row, t in zip(view, light.toward.tolist(), strict=True)]
+    cosine = dot(half, pick(hits.normals, index))
+    power = np.maximum(cosine, 0) / np.sqrt(dot(half, half))
     for _ in range(5):
         power *= power
     gloss = np.array([thing.material.gloss for thing in objects], np.float32)[hits.surface[index]]
@@ -155,7 +161,7 @@ def _add_distance(color: np.ndarray, hits: Hits, room: Room) -> None:
         for row, sky in zip(color, room.sky.tolist(), strict=True):
             row += (sky - row) * (1 - seen * seen)
     if nothing.any():
-        length = np.sqrt(sum(np.square(row) for row in hits.directions))
+        length = np.sqrt(dot(hits.directions, hits.directions))
         rise = np.clip(hits.directions[2] / length, 0, 1)[nothing]
         for row, sky in zip(color, room.sky.tolist(), strict=True):
             row[nothing] = sky * (1 - 0.55 * rise)
