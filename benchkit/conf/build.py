@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchkit import registry
-from benchkit.conf.find import BenchmarkConf, find_benchmark, find_conf
+from benchkit.conf.find import BenchmarkConf, benchmark_names, find_benchmark, find_conf
 from benchkit.conf.layers import Layer, plain_layer, read_arguments, read_yaml
 from benchkit.conf.merge import COMPONENTS, Merged, default_layers, folder_layer, merge
 from benchkit.conf.model import ModelSettings
@@ -132,7 +132,7 @@ def build(
         default_head=default.name("model.head"),
         user_root=any(each.below("data").values.get("root") is not None for each in users),
         notes=merged.notes,
-        sources=merged.sources,
+        sources=merged.leaf_sources(),
     )
 
 
@@ -153,10 +153,9 @@ def evaluate_settings(
     given = read_arguments(arguments)
     layer = Layer({}, {}) if conf is None else read_yaml(find_conf(conf))
     users = [each.only("eval") for each in _eval_layers(layer, given, benchmark)]
-    try:
-        defaults = default_layers(find_benchmark(benchmark), component)
-    except UsageError:  # files of a benchmark that is not installed here are evaluated by what they say
-        defaults = default_layers(BenchmarkConf(benchmark, component.name, Layer({}, {})), component)
+    unknown = BenchmarkConf(benchmark, component.name, Layer({}, {}))  # its files are evaluated by what they say
+    found = find_benchmark(benchmark) if benchmark in benchmark_names() else unknown
+    defaults = default_layers(found, component)
     stored = plain_layer({"eval": dict(base)}, "conf.yaml")
     merged = merge([*(each.only("eval") for each in defaults), stored], users)
     section = Section("eval", component.settings, "eval", component.name)
@@ -179,18 +178,18 @@ def _family(benchmark: str, components: Mapping[str, Component]) -> tuple[Benchm
     if "eval" in components:
         return BenchmarkConf(benchmark, components["eval"].name, Layer({}, {})), components["eval"]
     found = find_benchmark(benchmark)
-    return found, registry.find("eval", found.family)
+    return found, _find("eval", found.family, f"family ({found.layer.source('family')})")
 
 
 def _named(components: Mapping[str, Component]) -> dict[str, Any]:
-    named: dict[str, Any] = {"model": {}}
+    named: dict[str, Any] = {}
     for place, component in components.items():
         if place not in (*COMPONENTS, "eval"):
             raise UsageError(f"components has {place!r}; its keys are {', '.join(COMPONENTS)} and eval.")
         section, _, below = place.partition(".")
         if below:
-            named[section][below] = {"name": component.name}
-        elif place != "eval":
+            named.setdefault(section, {})[below] = {"name": component.name}
+        elif place in COMPONENTS:
             named[section] = {"name": component.name}
     return named
 
@@ -205,8 +204,12 @@ def _component(place: str, merged: Merged, components: Mapping[str, Component]) 
     if name is None:
         there = ", ".join(registry.names(COMPONENTS[place]))
         raise UsageError(f"{place}.name is not set: name one of {there}, or a dotted path, in the conf or as argument.")
+    return _find(COMPONENTS[place], name, where)
+
+
+def _find(kind: str, name: str, where: str) -> Component:
     try:
-        return registry.find(COMPONENTS[place], name)
+        return registry.find(kind, name)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
 

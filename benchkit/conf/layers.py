@@ -18,6 +18,7 @@ SECTIONS = ("data", "model", "eval")
 MAX_BYTES, MAX_NODES, MAX_DEPTH = 1_000_000, 20_000, 50  # of a yaml, its aliases followed: a conf has some dozens
 _RESOLVER = re.compile(r"\$\{[^{}]*:")
 _SCALARS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")}
+_TAGS = _SCALARS | {"tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
 _FOR_ONE = re.compile(rf"benchmarks\.(?P<name>.+?)\.(?P<rest>(?:{'|'.join(SECTIONS)})\..+)")
 
 
@@ -105,7 +106,7 @@ def read_yaml(path: str | Path) -> Layer:
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path}: this is not valid YAML: {str(error) or 'nested too deeply'}.") from None
     reader = _Reader(path)
-    if node is None or (isinstance(node, yaml.ScalarNode) and node.value == ""):
+    if node is None or node.tag.endswith(":null"):
         return Layer({}, {}, str(path))
     if not isinstance(node, yaml.MappingNode):
         raise UsageError(f"{path}:{node.start_mark.line + 1}: a conf is keys with values, not a list or a value.")
@@ -146,6 +147,8 @@ class _Reader:
         self.nodes += 1
         if self.nodes > MAX_NODES or depth > MAX_DEPTH:
             raise UsageError(f"{self.where(node)}: too many or too deeply nested values: this is no conf.")
+        if node.tag not in _TAGS:
+            raise UsageError(f"{self.where(node)}: the tag {node.tag} is not supported in a conf.")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, key + ".", depth)
         if isinstance(node, yaml.SequenceNode):
@@ -170,8 +173,6 @@ class _Reader:
         return str(node.value)
 
     def scalar(self, node: yaml.Node) -> Any:
-        if node.tag not in _SCALARS:
-            raise UsageError(f"{self.where(node)}: the tag {node.tag} is not supported in a conf.")
         _refuse_resolver(node.value, self.where(node))
         if node.style is not None:
             return str(node.value)

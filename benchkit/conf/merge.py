@@ -35,6 +35,12 @@ class Merged:
         """The keys below a dotted section; empty when nobody set any."""
         return Layer(self.values, {}).below(*section.split(".")).values
 
+    def leaf_sources(self) -> dict[str, str]:
+        """The place of every value, sections left out."""
+        return {
+            key: each for key, each in self.sources.items() if not any(k.startswith(key + ".") for k in self.sources)
+        }
+
     def name(self, section: str) -> str | None:
         """The component that a section names."""
         name = self.at(section).get("name")
@@ -98,5 +104,4 @@ def _lay(merged: Merged, target: dict[str, Any], layer: Layer, values: Mapping[s
             raise UsageError(f"{dotted} ({layer.source(dotted)}): this is a section with keys; write {example}.")
         else:
             target[key] = value
-        if not isinstance(value, Mapping) or not value:
-            merged.sources[dotted] = layer.source(dotted)
+        merged.sources[dotted] = layer.source(dotted)

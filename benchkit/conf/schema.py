@@ -60,9 +60,11 @@ def fill(section: Section, merged: Merged, schema: list[Section]) -> Any:
     Raises:
         UsageError: an unknown key, a value of another type, or a setting without default that nobody gave.
     """
-    raw = {key: value for key, value in merged.at(section.place).items() if key != "name" or not section.kind}
-    if section.place == "model":
-        raw = {key: value for key, value in raw.items() if f"model.{key}" not in COMPONENTS}
+    component = section.place in COMPONENTS
+    if component and "name" in hints(section.settings):
+        raise UsageError(f"the Settings of {section.name} have a field `name`, which a conf needs for the component.")
+    raw = {key: value for key, value in merged.at(section.place).items() if key != "name" or not component}
+    raw = {key: value for key, value in raw.items() if f"{section.place}.{key}" not in COMPONENTS}
     return _fill(section.settings, raw, section.place, section, merged, schema)
 
 
@@ -86,7 +88,8 @@ def _fill(
         else:
             values[key] = _read(types[key], value, where)
     _refuse_missing(settings, values, place, section)
-    return _make(settings, values, place)
+    places = sorted({merged.source(f"{place}.{key}") for key in values})
+    return _make(settings, values, f"{place} ({', '.join(places)})" if places else place)
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
@@ -109,11 +112,11 @@ def help_of(field: dataclasses.Field[Any]) -> str:
     return str(field.metadata.get("help", "no help is written for it"))
 
 
-def _make(settings: type, values: dict[str, Any], place: str) -> Any:
+def _make(settings: type, values: dict[str, Any], where: str) -> Any:
     try:
         return settings(**values)
-    except ValueError as error:  # a check of the dataclass's own
-        raise UsageError(f"{place}: {error}") from None
+    except (ValueError, UsageError) as error:  # a check of the dataclass's own
+        raise UsageError(f"{where}: {str(error).removesuffix('.')}.") from None
 
 
 def _hint(key: str, place: str, here: list[str], section: Section, schema: list[Section]) -> str:
@@ -123,9 +126,9 @@ def _hint(key: str, place: str, here: list[str], section: Section, schema: list[
         return f"{key} belongs under {' or '.join(there)}"
     siblings = _siblings(section.kind, key) if place == section.place else []
     if siblings:
-        plural = "s" if len(siblings) > 1 else ""
-        what = section.kind.removesuffix("s") + plural
-        return f"{key!r} is a setting of the {what} {', '.join(siblings)}, not of {section.name}"
+        kind = section.kind if len(siblings) > 1 else section.kind.removesuffix("s")
+        return f"{key!r} is a setting of the {kind} {', '.join(siblings)}, not of {section.name}"
+    here = ["name", *here] if place in COMPONENTS else here
     near = difflib.get_close_matches(key, here, n=1)
     if near:
         return f"did you mean {place}.{near[0]}"

@@ -11,7 +11,7 @@ import enum
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Union
 
@@ -114,7 +114,7 @@ def _union(args: tuple[Any, ...], value: Any) -> Any:
 
 def _choice(choices: Mapping[Any, Any], value: Any) -> Any:
     key = str(value) if isinstance(value, str) and not isinstance(value, enum.Enum) else value
-    if key in choices:
+    if isinstance(key, Hashable) and key in choices:
         return choices[key]
     if any(key == choice and type(key) is type(choice) for choice in choices.values()):
         return key
