@@ -26,6 +26,7 @@ class DataSettings:
     resize_short: int | None = setting(None, "short side before the crop in pixels (default: size over the crop_pct)")
     decoder: str = setting("fast", "fast (within 2/255 of PIL after resizing) or pil (exactly PIL's pixels)")
     on_error: str = setting("stop", "stop or skip, when an image cannot be read; skipped names are recorded")
+    on_duplicate: str = setting("stop", "stop or keep, when one photo is in train and test or under two labels")
     num_workers: int = setting(0, "decode threads; 0: as many as there are cores", identity=False)
 
 
@@ -56,6 +57,10 @@ class Dataset:
         """Generator, version, settings, seed and name of a generated view: what its bytes are a function of."""
         raise NotImplementedError
 
+    def generated_size(self, view: str) -> tuple[int, int]:
+        """Height and width of a generated view."""
+        raise NotImplementedError
+
     def image(self, view: str) -> np.ndarray:
         """The decoded view: uint8, (height, width, 3), RGB, upright."""
         raise NotImplementedError
@@ -63,6 +68,10 @@ class Dataset:
     def target(self, item: str) -> Arrays:
         """Truth of one item: arrays by field name."""
         raise NotImplementedError
+
+    def target_files(self, item: str) -> list[str]:
+        """sha256 of each file that the item's truth is read from; empty where names say it all."""
+        return []
 
     def label(self, item: str) -> str | None:
         """The class by which limits and splits are stratified; None when there is none."""

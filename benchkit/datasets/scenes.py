@@ -58,6 +58,10 @@ class Scenes(Dataset):
         """Generator, version, seed, side and name."""
         return f"scenes\0{self.version}\0{self.settings.seed}\0{self.settings.side}\0{view}"
 
+    def generated_size(self, view: str) -> tuple[int, int]:
+        """Square."""
+        return self.settings.side, self.settings.side
+
     def image(self, view: str) -> np.ndarray:
         """The rendered scene."""
         from benchkit.render.raycast import render

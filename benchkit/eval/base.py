@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from benchkit.store.items import Items
+
 Columns = dict[str, np.ndarray]
 
 
@@ -19,6 +21,7 @@ class Metric:
     better: str  # "higher" or "lower"
     help: str
     unit: str = ""
+    column: str = ""  # the per-item column it is the mean of, where there is one
 
 
 class Benchmark:
@@ -30,6 +33,8 @@ class Benchmark:
         source: where the protocol is defined.
         defaults: sections data, model and eval below every conf.
         folder: the dataset that `data.root=DIR` alone selects.
+        needs: prediction fields without which nothing can be scored.
+        floor_head: the head whose one prediction is the floor; None when chance is known by arithmetic.
     """
 
     version = 1
@@ -37,7 +42,8 @@ class Benchmark:
     source = ""
     defaults: Mapping[str, Any] = {}
     folder = "image_folder"
-    leave_one_out = False  # train and evaluated items are the same; an item never sees itself
+    needs: tuple[str, ...] = ()
+    floor_head: str | None = "constant"
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -46,22 +52,25 @@ class Benchmark:
         """The metrics that `summarize` can return, in the order of tables; the first is the headline."""
         raise NotImplementedError
 
-    def score(self, predictions: Any, targets: Any) -> Columns:
-        """Per-item columns: scalars are metrics; keys under 'stats/' are sufficient statistics."""
+    def check(self, truth: Items) -> None:
+        """Refuse truth that this family cannot score (UsageError), before the first forward."""
+
+    def score(self, predictions: Items, targets: Items) -> Columns:
+        """Per-item columns in the order of `targets.names`; keys under 'stats/' are sufficient statistics."""
         raise NotImplementedError
 
-    def floor(self, predictions: Any, targets: Any) -> Columns:
-        """The same columns for the constant predictor (or chance by arithmetic)."""
+    def chance(self, targets: Items) -> Columns:
+        """The columns of a random answer by arithmetic, for families without a constant predictor."""
         raise NotImplementedError
 
     def summarize(self, columns: Columns) -> dict[str, float | None]:
-        """Numbers of the whole set from (resampled) columns; pure."""
+        """Numbers of the whole set from (resampled) columns; pure. None where a number is undefined."""
         raise NotImplementedError
 
-    def oracle(self, targets: Any) -> Any:
+    def oracle(self, targets: Items) -> Items:
         """The targets as predictions: reaches the optimum of every metric."""
         raise NotImplementedError
 
-    def draw(self, axes: Any, prediction: Any, target: Any, image: Any = None) -> None:
-        """One picture of one item for inspector, report and show."""
+    def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
+        """One picture of one item on matplotlib axes; `image` is uint8 (H, W, 3) or None. `target` has `meta`."""
         raise NotImplementedError

@@ -111,7 +111,7 @@ class TagFeatures:
         number, row = self.table.item(f"index/{key}", position)
         path = self.folder / "features" / self.meta["parts"][int(number)]
         part = self._part(path)
-        if part.names[int(row)] != self.table.item("image", position).decode():
+        if part.names[int(row)] != self.table.item("image", position):
             raise RunError(f"{path} does not hold view {self.table.names[position]!r} where features.h5 says.")
         return part.item(f"features/{key}", int(row))
 

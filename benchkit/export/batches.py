@@ -1,0 +1,151 @@
+"""Which images go through the model together, and getting them decoded ahead of it.
+
+The same image gives other fp32 bits in a batch of another size, so every forward has exactly `batch_size` rows; whole
+batches are the unit of work that shards divide.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from benchkit.datasets.base import Dataset
+from benchkit.errors import RunError
+from benchkit.images import DECODERS, Unreadable
+from benchkit.preprocess import Preprocess
+
+THUMB_SIDE, THUMB_BYTES = 96, 4096
+_AHEAD = 3  # batches decoded before they are needed: bounds memory
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """One distinct image: where it comes from, the sha256 that names it in the bank, its upright size."""
+
+    view: str
+    sha256: str
+    height: int
+    width: int
+    dataset: Dataset
+
+
+@dataclasses.dataclass
+class Decoded:
+    """A picture as the model's input (uint8 (3, h, w)), its thumbnail (JPEG bytes), or why there is none."""
+
+    picture: Picture
+    pixels: Any = None
+    thumb: np.ndarray | None = None
+    problem: str = ""
+
+
+def share(
+    pictures: Sequence[Picture], preprocess: Preprocess, batch_size: int, shard: tuple[int, int]
+) -> list[Picture]:
+    """The pictures of one shard: every n-th whole batch of the full list, whatever is done already."""
+    mine: list[Picture] = []
+    for number, batch in enumerate(batches(pictures, preprocess, batch_size)):
+        if number % shard[1] == shard[0]:
+            mine.extend(batch)
+    return mine
+
+
+def batches(pictures: Iterable[Picture], preprocess: Preprocess, batch_size: int) -> Iterator[list[Picture]]:
+    """Lists of at most `batch_size` pictures of one input shape, in a fixed order."""
+    by_shape: dict[tuple[int, int], list[Picture]] = defaultdict(list)
+    for picture in pictures:
+        by_shape[preprocess.shape(picture.height or 1, picture.width or 1)].append(picture)
+    for shape in sorted(by_shape):
+        members = by_shape[shape]
+        for start in range(0, len(members), batch_size):
+            yield members[start : start + batch_size]
+
+
+def decoded_batches(
+    work: Iterable[list[Picture]], preprocess: Preprocess, workers: int, on_error: str
+) -> Iterator[list[Decoded]]:
+    """Decode batches in threads, a few ahead of whoever takes them.
+
+    Raises:
+        RunError: an image cannot be decoded and `on_error` is stop.
+    """
+    with ThreadPoolExecutor(workers, thread_name_prefix="decode") as pool:
+        waiting: deque[list[Future[Decoded]]] = deque()
+        try:
+            for batch in work:
+                waiting.append([pool.submit(decode, picture, preprocess) for picture in batch])
+                if len(waiting) > _AHEAD:
+                    yield _results(waiting.popleft(), on_error)
+            while waiting:
+                yield _results(waiting.popleft(), on_error)
+        finally:
+            for future in (f for batch in waiting for f in batch):
+                future.cancel()
+
+
+def _results(futures: list[Future[Decoded]], on_error: str) -> list[Decoded]:
+    results = [future.result() for future in futures]
+    bad = next((r for r in results if r.problem), None)
+    if bad is not None and on_error == "stop":
+        where = bad.picture.dataset.path(bad.picture.view) or bad.picture.view
+        raise RunError(
+            f"{where}: {bad.problem}. What was finished is kept; mend the file, or leave such files out with "
+            "data.on_error=skip, and run the same command again."
+        )
+    return results
+
+
+def decode(picture: Picture, preprocess: Preprocess) -> Decoded:
+    """Read, verify, decode and preprocess one picture."""
+    try:
+        image = _image(picture, preprocess.decoder)
+    except Unreadable as error:
+        return Decoded(picture, problem=str(error))
+    return Decoded(picture, preprocess.apply(image), thumbnail(image))
+
+
+def _image(picture: Picture, decoder: str) -> np.ndarray:
+    path = picture.dataset.path(picture.view)
+    if path is None:
+        return picture.dataset.image(picture.view)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Unreadable(f"it cannot be read ({error.strerror})") from error
+    if hashlib.sha256(data).hexdigest() != picture.sha256:
+        raise RunError(f"{path} changed while the export ran. Run the same command again.")
+    return DECODERS[decoder](data)
+
+
+def thumbnail(image: np.ndarray) -> np.ndarray:
+    """JPEG bytes (uint8) of a small copy, at most 4 KB."""
+    from PIL import Image
+
+    small = Image.fromarray(image)
+    factor = max(1, max(image.shape[:2]) // (2 * THUMB_SIDE))
+    small = small.reduce(factor)
+    small.thumbnail((THUMB_SIDE, THUMB_SIDE), Image.Resampling.BILINEAR)
+    for quality in (75, 50, 25, 5):
+        buffer = io.BytesIO()
+        small.save(buffer, "JPEG", quality=quality)
+        if buffer.tell() <= THUMB_BYTES:
+            break
+    return np.frombuffer(buffer.getvalue(), np.uint8)
+
+
+def lacking_by_columns(
+    lacking: Mapping[str, tuple[str, ...]], pictures: Sequence[Picture]
+) -> Iterator[tuple[tuple[str, ...], list[Picture]]]:
+    """Pictures by the bank columns they lack: each kind of part is filled by itself."""
+    groups: dict[tuple[str, ...], list[Picture]] = defaultdict(list)
+    for picture in pictures:
+        if picture.sha256 in lacking:
+            groups[lacking[picture.sha256]].append(picture)
+    yield from sorted(groups.items())

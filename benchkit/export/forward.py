@@ -1,0 +1,210 @@
+"""The one loop that runs the backbone: batches in, parts of the bank out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchkit.conf.model import ModelSettings
+from benchkit.errors import RunError
+from benchkit.export.batches import Decoded, Picture, batches, decoded_batches, lacking_by_columns
+from benchkit.preprocess import Preprocess
+from benchkit.progress import Progress
+from benchkit.store.bank import Bank
+from benchkit.store.columns import Column, Ragged
+
+PART_BYTES = 32 << 20
+PART_SECONDS = 60.0
+
+
+class Forward:
+    """A backbone on its device, ready to fill a bank.
+
+    Args:
+        backbone: `benchkit.backbones.base.Backbone`.
+        keys: feature keys wanted.
+        model: precision, batch size, device, what to do about values that are not finite.
+        preprocess: images -> inputs.
+        device: torch device.
+        platform: recorded with every part.
+    """
+
+    def __init__(
+        self,
+        backbone: Any,
+        keys: Sequence[Any],
+        model: ModelSettings,
+        preprocess: Preprocess,
+        device: Any,
+        platform: Mapping[str, Any],
+    ) -> None:
+        import torch
+
+        self.keys = list(keys)
+        self.model, self.preprocess, self.device, self.platform = model, preprocess, device, platform
+        self.torch = torch
+        self.backbone = backbone.to(device).eval()
+        if backbone.layer_unit == "stage":  # convolutions run 1.23 times faster on channels-last memory
+            self.backbone = self.backbone.to(memory_format=torch.channels_last)
+        self.net = torch.compile(self.backbone) if model.compile else self.backbone
+        self.images = 0
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of one row per key, from one forward of a grey image."""
+        h, w = self.preprocess.shape(self.preprocess.size, self.preprocess.size)
+        grey = self.torch.full((1, 3, h, w), 128, dtype=self.torch.uint8)
+        return {key: tuple(value.shape[1:]) for key, value in self._run(grey).items()}
+
+    def dtype(self, key: str) -> np.dtype:
+        """How a key is stored: pooled float32, maps as the conf says."""
+        dense = key.startswith("patch@")
+        return np.dtype(self.model.features.dense_dtype if dense else "float32")
+
+    def fill(
+        self, bank: Bank, pictures: Sequence[Picture], columns: Sequence[str], on_error: str, workers: int
+    ) -> float:
+        """Forward every picture that lacks a column; returns images per second.
+
+        Raises:
+            RunError: unreadable image, not finite feature, out of memory; what was finished is in the bank.
+            KeyboardInterrupt: after the open part was written.
+        """
+        lacking = bank.missing((p.sha256 for p in pictures), columns)
+        progress = Progress(len(lacking), "forward", "images")
+        for missing, group in lacking_by_columns(lacking, pictures):
+            part = _Part(bank, missing, self.platform)
+            work = batches(group, self.preprocess, self.model.batch_size)
+            try:
+                for batch in decoded_batches(work, self.preprocess, workers, on_error):
+                    part.add(self._rows(batch, missing))
+                    progress.advance(len(batch))
+                    self.images += len(batch)
+            finally:  # whatever stops the loop, finished rows are kept
+                part.close()
+        bank.scan()
+        return progress.finish()
+
+    def _rows(self, batch: list[Decoded], columns: Sequence[str]) -> dict[str, Any]:
+        good = [d for d in batch if not d.problem]
+        features = self._features(good) if good else {}
+        reasons = [d.problem for d in batch]
+        position = {id(d): i for i, d in enumerate(good)}
+        finite = {key: np.isfinite(value.reshape(len(value), -1)).all(axis=1) for key, value in features.items()}
+        for row, item in enumerate(batch):
+            if not item.problem and not all(f[position[id(item)]] for f in finite.values()):
+                reasons[row] = self._not_finite(item)
+        rows: dict[str, Any] = {"reason": reasons, "names": [d.picture.sha256 for d in batch]}
+        for column in columns:
+            rows[column] = [
+                self._value(column, item, reason, features, position)
+                for item, reason in zip(batch, reasons, strict=True)
+            ]
+        return rows
+
+    def _not_finite(self, item: Decoded) -> str:
+        if self.model.on_nonfinite == "skip":
+            return "the model gave NaN or infinity"
+        raise RunError(
+            f"the model gave NaN or infinity for {item.picture.view!r} (or a value beyond what "
+            f"{self.model.features.dense_dtype} holds). What was finished is kept. Try model.precision=fp32 or "
+            "model.features.dense_dtype=float32, or leave such images out with model.on_nonfinite=skip."
+        )
+
+    def _value(
+        self, column: str, item: Decoded, reason: str, features: Mapping[str, np.ndarray], position: Mapping[int, int]
+    ) -> Any:
+        if column == "thumb":
+            return item.thumb if item.thumb is not None else np.zeros(0, np.uint8)
+        if column == "size":
+            return np.array([item.picture.height, item.picture.width], np.int32)
+        key = column.removeprefix("features/")
+        if reason:
+            return np.zeros(self._row_shape(key, features), self.dtype(key))
+        return features[key][position[id(item)]]
+
+    def _row_shape(self, key: str, features: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+        return features[key].shape[1:] if key in features else self.shapes()[key]
+
+    def _features(self, good: list[Decoded]) -> dict[str, np.ndarray]:
+        rows = [d.pixels for d in good]
+        rows += [rows[-1]] * (self.model.batch_size - len(rows))  # the last batch repeats its last image
+        pixels = self.torch.stack(rows).contiguous(memory_format=self.torch.channels_last)
+        try:
+            outputs = self._run(pixels)
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            raise RunError(self._memory_message(pixels)) from error
+        with np.errstate(over="ignore"):  # an overflow shows as infinity and is reported with the item's name
+            return {key: value[: len(good)].astype(self.dtype(key)) for key, value in outputs.items()}
+
+    def _run(self, pixels: Any) -> dict[str, np.ndarray]:
+        torch = self.torch
+        amp = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.model.precision)
+        with torch.inference_mode(), torch.autocast(self.device.type, amp, enabled=amp is not None):
+            inputs = self.preprocess.normalise(pixels.to(self.device, non_blocking=True))
+            outputs = self.net(inputs, self.keys)
+        return {str(key): value.float().cpu().numpy() for key, value in outputs.items()}
+
+    def _memory_message(self, pixels: Any) -> str:
+        size = self.model.batch_size
+        while size > 1:
+            size //= 2
+            if self.device.type == "cuda":
+                self.torch.cuda.empty_cache()
+            try:
+                self._run(pixels[:size])
+            except (MemoryError, RuntimeError) as error:
+                if not _out_of_memory(error):
+                    raise
+                continue
+            return (
+                f"out of memory with model.batch_size={self.model.batch_size}; {size} fits: run again with "
+                f"model.batch_size={size}. Features depend on the batch size, so this is a bank of its own."
+            )
+        return "out of memory even with one image: use a smaller model or data.size, or another model.device."
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
+
+
+class _Part:
+    """Rows of one part in memory; written whole when it is large or old enough."""
+
+    def __init__(self, bank: Bank, columns: Sequence[str], platform: Mapping[str, Any]) -> None:
+        self.bank, self.columns, self.platform = bank, columns, platform
+        self._clear()
+
+    def _clear(self) -> None:
+        self.rows: dict[str, list[Any]] = {name: [] for name in ("names", "reason", *self.columns)}
+        self.bytes = 0
+        self.opened = time.monotonic()
+
+    def add(self, rows: Mapping[str, Any]) -> None:
+        """Take a whole batch."""
+        for name, values in rows.items():
+            self.rows[name].extend(values)
+        self.bytes += sum(v.nbytes for c in self.columns for v in rows[c])
+        if self.bytes >= PART_BYTES or time.monotonic() - self.opened >= PART_SECONDS:
+            self.close()
+
+    def close(self) -> None:
+        """Write what there is."""
+        if not self.rows["names"]:
+            return
+        columns: dict[str, Column] = {"reason": self.rows["reason"]}
+        for name in self.columns:
+            columns[name] = _column(name, self.rows[name])
+        self.bank.add(self.rows["names"], columns, self.platform)
+        self._clear()
+
+
+def _column(name: str, rows: list[np.ndarray]) -> Column:
+    if name == "thumb" or len({r.shape for r in rows}) > 1:
+        return Ragged(rows[0].dtype, rows[0].ndim, rows)
+    return np.stack(rows)

@@ -1,0 +1,216 @@
+"""One benchmark of one conf: what it is made of, where it goes, and whether it is there already. Needs no torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchkit.conf.build import Conf
+from benchkit.conf.diff import Difference, counts, describe, differences, identity_view
+from benchkit.errors import UsageError
+from benchkit.export.manifest import read_manifest
+from benchkit.export.split import Split, check_duplicates, check_readable, limited
+from benchkit.provenance.record import describe_file, matches, read_record
+from benchkit.registry import Component
+from benchkit.store.files import replacing, write_json
+from benchkit.store.outputs import Outputs
+
+NO_SPLIT = ("", "none")
+
+
+class Job:
+    """A tag to be made: conf, data, and the state of its folder.
+
+    Attributes:
+        conf: after every default.
+        tag: name of the experiment.
+        folder: results/<benchmark>/<tag>.
+        skipped: evaluated and train items left out before the forward, and why.
+    """
+
+    def __init__(self, conf: Conf, outputs: Outputs, tag: str | None, command: str = "") -> None:
+        self.conf = conf
+        self.outputs = outputs
+        self.tag = tag or default_tag(conf)
+        self.folder = outputs.tag(conf.benchmark, self.tag)
+        self.command = command
+        self.family = conf.family_component.build(conf.eval)
+        self.head = conf.head.component.build(conf.head.settings)
+        self._check_head()
+        self.dataset = conf.data.component.build(conf.data.settings)
+        self._read_splits()
+
+    def _check_head(self) -> None:
+        data, head = self.conf.data.settings, self.conf.head.name
+        learns = self.head.trains or self.head.votes
+        named = "data.train_split" in self.conf.sources
+        if learns and data.train_split in NO_SPLIT:
+            raise UsageError(f"the head {head} learns from train items: name their split with data.train_split=train.")
+        if not learns and named and data.train_split not in NO_SPLIT:
+            raise UsageError(
+                f"the head {head} learns nothing, so data.train_split={data.train_split} has no use: drop it."
+            )
+        self.has_train = data.train_split not in NO_SPLIT and (learns or self.family.floor_head is not None)
+
+    def _read_splits(self) -> None:
+        data = self.conf.data.settings
+        names = {data.split: limited(self.dataset, self.dataset.items(data.split), data.limit)}
+        if self.has_train and data.train_split not in names:
+            names[data.train_split] = limited(self.dataset, self.dataset.items(data.train_split), data.limit)
+        views = sorted({view for items in names.values() for item in items for view in self.dataset.views(item)})
+        facts = read_manifest(self.dataset, views, self.outputs)
+        splits = {name: Split(self.dataset, name, items, facts) for name, items in names.items()}
+        self.test = splits[data.split]
+        self.train = splits[data.train_split] if self.has_train else None
+        self.facts = facts
+        for split in splits.values():
+            if not split.items:
+                raise UsageError(f"split {split.name!r} of {self.conf.data.name} is empty.")
+        self.skipped = check_readable(list(splits.values()), data.on_error)
+        if data.on_duplicate not in ("stop", "keep"):
+            raise UsageError(f"data.on_duplicate={data.on_duplicate} is not one of stop, keep.")
+        self.duplicates = check_duplicates(self.train, self.test, data.on_duplicate == "keep")
+        self.family.check(self.test.truth(self.test.items))
+
+    @property
+    def splits(self) -> list[Split]:
+        """Evaluated and, where there is one, train split; once if they are the same."""
+        return [self.test] if self.train is None or self.train is self.test else [self.test, self.train]
+
+    @cached_property
+    def views(self) -> list[str]:
+        """Views of all readable items, in name order."""
+        return sorted({v for s in self.splits for i in s.items if i not in self.skipped for v in self.dataset.views(i)})
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """What a rerun compares beside the conf: data identities and the checkpoint's content."""
+        ids = {"dataset_id": self.test.id, "train_id": self.train.id if self.train else None}
+        return {**ids, "checkpoint": self._checkpoint()}
+
+    def _checkpoint(self) -> dict[str, Any] | None:
+        path = getattr(self.conf.backbone.settings, "checkpoint", None)
+        if not path:
+            return None
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise UsageError(f"the checkpoint {path} does not exist; check model.backbone.checkpoint or --checkpoint.")
+        stat = file.stat()
+        known = (self._record or {}).get("inputs", {}).get("checkpoint") or {}
+        if (known.get("bytes"), known.get("mtime_ns")) == (stat.st_size, stat.st_mtime_ns):
+            return known
+        return {**describe_file(file), "mtime_ns": stat.st_mtime_ns}
+
+    @cached_property
+    def _record(self) -> dict[str, Any] | None:
+        return read_record(self.folder)
+
+    def changes(self) -> list[Difference]:
+        """What differs between this job and what the folder was, or is being, made from; eval settings left aside."""
+        made_of = self._record or self._plan()
+        if made_of is None:
+            return []
+        old = {k: v for k, v in made_of["conf"].items() if k != "eval"}
+        new = {k: v for k, v in self.conf.plain().items() if k != "eval"}
+        found = differences(old, new, counts(self.conf))
+        return found or [
+            d for d in differences(made_of["inputs"], self.inputs) if not d.key.endswith(("mtime_ns", "bytes"))
+        ]
+
+    def _plan(self) -> dict[str, Any] | None:
+        import json
+
+        path = self.parts / "plan.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    @property
+    def parts(self) -> Path:
+        """Unfinished work."""
+        return self.folder / ".parts"
+
+    def finished(self, overwrite: bool) -> bool:
+        """Whether the tag is there already, made from the same conf, checkpoint and data.
+
+        Raises:
+            UsageError: it is made, or being made, from others and `overwrite` is False; shows the difference.
+        """
+        found = self.changes()
+        if found and not overwrite:
+            raise UsageError(f"{self.folder}: {describe(found, '--overwrite')}")
+        complete = self._record is not None and matches(self.folder, self._record) is None
+        return complete and not found and not self.parts.exists()
+
+    def begin(self, overwrite: bool) -> None:
+        """Write down what the tag is being made of; whoever comes second must be making the same."""
+        self.parts.mkdir(parents=True, exist_ok=True)
+        plan = self._plan()
+        if plan is not None and overwrite and plan["conf"] != self.conf.plain():
+            shutil.rmtree(self.parts)
+            plan = None
+        if plan is None:
+            write_json(self.parts / "plan.json", {"conf": self.conf.plain(), "inputs": self.inputs})
+
+    def protocol(self, targets: str) -> dict[str, Any]:
+        """The fingerprint's fields: scores are ranked together only if all agree."""
+        view = identity_view(self.conf)
+        data, model = view["data"], view["model"]
+        learns = self.head.trains or self.head.votes
+        return {
+            "benchmark": self.conf.benchmark,
+            "family": self.conf.family,
+            "version": self.family.version,
+            "dataset_id": self.test.id,
+            "train_id": self.train.id if self.train and learns else None,
+            "targets": targets,
+            "skipped": sorted(self.skipped),
+            "size": data["size"],
+            "resize": data["resize"],
+            "resize_short": data["resize_short"],
+            "layers": model["features"]["layers"],
+            "pool": model["features"]["pool"],
+            "norm": model["features"]["norm"],
+            "head": model["head"],
+            "seed": model["seed"] if self.head.trains else None,
+            "eval": view["eval"],
+        }
+
+    def write_conf(self, path: Path) -> None:
+        """conf.yaml: data, model and eval after every default."""
+        with replacing(path) as unfinished:
+            unfinished.write_text(
+                yaml.safe_dump(self.conf.plain(), sort_keys=False, allow_unicode=True), encoding="utf-8"
+            )
+
+    @property
+    def heads_component(self) -> Component:
+        """The head's component."""
+        return self.conf.head.component
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How one benchmark ended: finished (now or before), or waiting for other shards."""
+
+    benchmark: str
+    tag: str
+    folder: Path
+    state: str  # finished, unchanged, waiting
+    seconds: float = 0.0
+    forwards: int = 0
+
+
+def default_tag(conf: Conf) -> str:
+    """The conf's stem, then what makes it differ from the benchmark's default: head, random weights, folder."""
+    tag = conf.stem.rsplit(".", 1)[-1]
+    if conf.head.name != conf.default_head:
+        tag += f"+{conf.head.name.rsplit('.', 1)[-1]}"
+    if conf.model.random:
+        tag += "+random"
+    if conf.user_root:
+        tag += f"@{Path(conf.data.settings.root).expanduser().resolve().name}"
+    return tag

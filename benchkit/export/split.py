@@ -1,0 +1,145 @@
+"""The items of one split as an export sees them: limited, checked, with their files' facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from benchkit.datasets.base import Dataset
+from benchkit.errors import UsageError
+from benchkit.export.manifest import Facts
+from benchkit.provenance.identity import dataset_id
+from benchkit.store.columns import Column, Ragged
+from benchkit.store.items import ArrayItems
+
+_SHOWN = 5  # names in a message
+
+
+@dataclasses.dataclass
+class Split:
+    """Items of one split in name order, and the facts of their views' files."""
+
+    dataset: Dataset
+    name: str
+    items: list[str]
+    facts: Mapping[str, Facts]
+
+    @property
+    def views(self) -> list[str]:
+        """Views of all items, in name order, each once."""
+        return sorted({view for item in self.items for view in self.dataset.views(item)})
+
+    @cached_property
+    def id(self) -> str:
+        """dataset_id of this split (design: identity and comparability)."""
+        return dataset_id((i, self.dataset.group(i), self.name, self._content(i)) for i in self.items)
+
+    def _content(self, item: str) -> str:
+        files = [self.facts[view].sha256 for view in self.dataset.views(item)]
+        return "+".join([*files, *self.dataset.target_files(item)])
+
+    def columns(self, items: Sequence[str]) -> dict[str, Column]:
+        """Table columns of the truth: target fields, group, category/<name>, views."""
+        targets = [self.dataset.target(item) for item in items]
+        columns: dict[str, Column] = {
+            field: stacked([t[field] for t in targets]) for field in (targets[0] if targets else ())
+        }
+        categories = [self.dataset.category(item) for item in items]
+        for name in categories[0] if categories else ():
+            columns[f"category/{name}"] = [c[name] for c in categories]
+        columns["group"] = [self.dataset.group(item) for item in items]
+        columns["views"] = ["\n".join(self.dataset.views(item)) for item in items]
+        return columns
+
+    def truth(self, items: Sequence[str]) -> ArrayItems:
+        """The truth of some items in memory."""
+        return ArrayItems(items, self.columns(items), self.dataset.meta())
+
+    def bad(self) -> dict[str, str]:
+        """Items with an unreadable view, and why."""
+        return {
+            item: f"{self.dataset.path(view) or view}: {self.facts[view].problem}"
+            for item in self.items
+            for view in self.dataset.views(item)
+            if self.facts[view].problem
+        }
+
+
+def stacked(values: Sequence[np.ndarray]) -> Column:
+    """One array where all shapes agree, else a ragged column."""
+    arrays = [np.asarray(v) for v in values]
+    if len({a.shape for a in arrays}) <= 1:
+        return np.stack(arrays) if arrays else np.zeros(0)
+    return Ragged(arrays[0].dtype, arrays[0].ndim, arrays)
+
+
+def limited(dataset: Dataset, names: Sequence[str], limit: int | None) -> list[str]:
+    """At most `limit` items, as many of each class as go, chosen by the hash of their names: 100 are a subset of 200."""
+    if limit is None or limit >= len(names):
+        return sorted(names)
+    if limit < 1:
+        raise UsageError(f"data.limit={limit}: give a number above 0.")
+    by_label: dict[str | None, list[tuple[bytes, str]]] = defaultdict(list)
+    for name in names:
+        by_label[dataset.label(name)].append((hashlib.sha256(name.encode()).digest(), name))
+    turns = [(turn, *pair) for members in by_label.values() for turn, pair in enumerate(sorted(members))]
+    return sorted(name for _, _, name in sorted(turns)[:limit])
+
+
+def check_duplicates(train: Split | None, test: Split, allow: bool) -> dict[str, Any]:
+    """Count photos (equal bytes) that are in both splits or under two labels.
+
+    Raises:
+        UsageError: there are some and `allow` is False; names them.
+    """
+    by_bytes: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    splits = [s for s in (train, test) if s is not None]
+    for split in splits if train is None or train.name != test.name else [test]:
+        for item in split.items:
+            for view in split.dataset.views(item):
+                by_bytes[split.facts[view].sha256].append((split.name, item))
+    repeated = {k: v for k, v in by_bytes.items() if len({item for _, item in v}) > 1}
+    across = [v for v in repeated.values() if len({split for split, _ in v}) > 1]
+    labels = [v for v in repeated.values() if len({test.dataset.label(item) for _, item in v}) > 1]
+    counts = {"same_split": len(repeated) - len(across), "across_splits": len(across), "two_labels": len(labels)}
+    if (across or labels) and not allow:
+        raise UsageError(_duplicates_message(across, labels))
+    return counts
+
+
+def _duplicates_message(across: list[Any], labels: list[Any]) -> str:
+    parts = []
+    for what, found in (("in train and test", across), ("under two labels", labels)):
+        if found:
+            shown = "; ".join(" = ".join(item for _, item in v[:3]) for v in found[:_SHOWN])
+            parts.append(f"{len(found)} photos are {what} ({shown})")
+    return f"{' and '.join(parts)}: such scores flatter. Remove the copies, or keep and count them with data.on_duplicate=keep."
+
+
+def check_readable(splits: Sequence[Split], on_error: str) -> dict[str, str]:
+    """Unreadable items and why.
+
+    Raises:
+        UsageError: there are some and `on_error` is stop; names the files.
+    """
+    if on_error not in ("stop", "skip"):
+        raise UsageError(f"data.on_error={on_error} is not one of stop, skip.")
+    bad = {item: why for split in splits for item, why in split.bad().items()}
+    if bad and on_error == "stop":
+        shown = "; ".join(list(bad.values())[:_SHOWN])
+        more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        raise UsageError(
+            f"{len(bad)} images cannot be read: {shown}{more}. Mend or remove them, or leave them out with data.on_error=skip."
+        )
+    return bad
+
+
+def class_counts(split: Split) -> Counter[str | None]:
+    """Items per class."""
+    return Counter(split.dataset.label(item) for item in split.items)

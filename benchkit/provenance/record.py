@@ -1,0 +1,73 @@
+"""record.json: everything that says how an experiment's numbers came about. Numbered schema; written last.
+
+Schema 1, top-level keys:
+    schema, benchkit        version of this layout, version of the package
+    benchmark, family, family_version, level, tag
+    conf                    merged data, model and eval settings
+    about                   title, source, licence, pretrained_on of the model
+    protocol, fingerprint   what must agree for scores to be ranked together, and its sha256
+    data                    dataset_id, train_id, counts, skipped items, duplicates, generated or not, targets' content hash
+    backbone                identity, identity_hash, parameters, weights
+    features                requested and used keys, platforms of the parts, duplicates seen
+    head                    name, fit log, threads
+    inputs                  what a rerun compares: checkpoint file, data identity
+    timings                 seconds by stage, images per second
+    files                   sha256, bytes and content hash of every file the record speaks of
+    scores                  per metric: value, interval, floor, direction, unit, undefined items (null before eval)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from benchkit.errors import RunError, UsageError
+
+SCHEMA = 1
+NAME = "record.json"
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """The record of a tag's folder, or None where there is none.
+
+    Raises:
+        RunError: the file is no JSON object.
+        UsageError: a later schema.
+    """
+    path = folder / NAME
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        schema = record["schema"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise RunError(f"{path} is damaged ({error}). Delete it and export again; the bank is reused.") from error
+    if schema > SCHEMA:
+        raise UsageError(f"{path} has schema {schema}; this benchkit reads up to {SCHEMA}. Update benchkit.")
+    return record
+
+
+def describe_file(path: Path, content: str | None = None) -> dict[str, Any]:
+    """sha256 and bytes of a file, and its content hash where it has one."""
+    digest = hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(1 << 20):
+            digest.update(block)
+    facts: dict[str, Any] = {"sha256": digest.hexdigest(), "bytes": path.stat().st_size}
+    return {**facts, "content": content} if content else facts
+
+
+def matches(folder: Path, record: dict[str, Any], names: tuple[str, ...] = ()) -> str | None:
+    """The first file that is missing or has another size than the record says; None when all fit.
+
+    Sizes only: bytes are verified where they are read, and by `benchkit doctor`.
+    """
+    for name, facts in record["files"].items():
+        if names and name not in names:
+            continue
+        path = folder / name
+        if not path.exists() or path.stat().st_size != facts["bytes"]:
+            return name
+    return None
