@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Camera:
     """A square pinhole camera, independent of the number of pixels.
 

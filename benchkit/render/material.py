@@ -12,7 +12,7 @@ from benchkit.render.shapes import Rows, Solid, dot
 VOLUME, SHEET = 64, 512
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Material:
     """How a surface is coloured.
 
@@ -84,37 +84,40 @@ def _along(material: Material, points: Rows) -> np.ndarray:
     return dot(points, scaled) + material.offset[0]
 
 
-def _stripes(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> np.ndarray:
+Weighted = tuple[np.ndarray, float]  # share of the second colour, (n,), and its mean over the pattern
+
+
+def _stripes(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> Weighted:
     edge = _wave(_along(material, points)) - (0.5 - 0.5 * material.balance)
-    return np.clip(0.5 + edge / blur, 0, 1)
+    return np.clip(0.5 + edge / blur, 0, 1), material.balance
 
 
-def _checker(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> np.ndarray:
+def _checker(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> Weighted:
     sign = np.full_like(blur, 0.5)
     for row, offset in zip(points, material.offset, strict=True):
         edge = _wave(row * (0.5 / material.pitch) + 0.5 * offset) - 0.25
         sign = sign * np.clip(edge * 4 / blur, -1, 1)
-    return 0.5 + sign
+    return 0.5 + sign, 0.5
 
 
-def _dots(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> np.ndarray:
+def _dots(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> Weighted:
     if solid is None:
         distance = np.hypot(*(_wave(row / material.pitch) for row in points[:2]))
     else:
         distance = solid.dot_distance(points, material.pitch) / material.pitch
-    return np.clip(0.5 + (material.balance - distance) / blur, 0, 1)
+    return np.clip(0.5 + (material.balance - distance) / blur, 0, 1), np.pi * material.balance**2
 
 
-def _marble(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> np.ndarray:
+def _marble(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> Weighted:
     volume = noise(seed, (VOLUME, VOLUME, VOLUME), 2.2)
     scale = 9 / material.pitch
     turbulence = sample_volume(volume, [row * scale + 64 * o for row, o in zip(points, material.offset, strict=True)])
     vein = 2 * _wave(_along(material, points) + material.balance * turbulence)
-    return np.clip(np.square(vein) * 1.25, 0, 1)
+    return np.clip(np.square(vein) * 1.25, 0, 1), 0.4
 
 
-def _plain(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> np.ndarray:
-    return np.zeros_like(points[0])
+def _plain(material: Material, solid: Solid | None, points: Rows, blur: np.ndarray, seed: int) -> Weighted:
+    return np.zeros_like(blur), 0.0
 
 
 PATTERNS = {"plain": _plain, "striped": _stripes, "checkered": _checker, "marbled": _marble, "dotted": _dots}
@@ -131,7 +134,9 @@ def albedo(material: Material, solid: Solid | None, points: Rows, footprint: np.
         seed: seed of the noise, one per data set.
     """
     blur = np.maximum(footprint * (1 / material.pitch), 1e-3)
-    weight = PATTERNS[material.kind](material, solid, points, blur, seed)
+    weight, mean = PATTERNS[material.kind](material, solid, points, blur, seed)
+    if blur.max(initial=0) > 0.5:  # a period on less than two pixels would shimmer
+        weight = mean + (weight - mean) * np.clip(1.6 - 1.2 * blur, 0, 1)
     sheet = noise(seed, (SHEET, SHEET), 1.1)
     x, y, z = points
     gain = 1 + material.grain * sample_sheet(sheet, x * 160 + z * 90 + 17, y * 160 - z * 70)

@@ -33,7 +33,7 @@ def contrasting(rng: np.random.Generator) -> np.ndarray:
 
 def quiet(rng: np.random.Generator) -> np.ndarray:
     """Two neighbouring colours, (2, 3) linear RGB, for floors and walls."""
-    hue, light = rng.random(), rng.uniform(0.45, 0.88)
+    hue, light = rng.random(), rng.uniform(0.52, 0.88)
     chroma = rng.uniform(0.01, 0.07)
     second = light + rng.choice([-1, 1]) * rng.uniform(0.06, 0.22)
     return np.stack([oklch(light, chroma, hue), oklch(float(np.clip(second, 0.3, 0.95)), chroma, hue + 0.05)])

@@ -15,7 +15,7 @@ from benchkit.render.shapes import dot, pick
 CORNERS = ((-0.125, -0.375), (0.375, -0.125), (0.125, 0.375), (-0.375, 0.125))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Buffers:
     """What one camera sees of one scene; all but rgb sampled at pixel centres (row i, column j: j + .5, i + .5).
 

@@ -12,7 +12,7 @@ from benchkit.render.shapes import Rows
 NOTHING = -7
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Room:
     """A box around everything, world z up, floor at z = 0.
 

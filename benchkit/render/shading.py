@@ -11,7 +11,7 @@ from benchkit.render.room import NOTHING, Room, side_points
 from benchkit.render.shapes import Rows, Solid, dot, pick
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Light:
     """A distant light and the light from all around.
 
@@ -30,7 +30,7 @@ class Light:
     bounce: float
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Hits:
     """What rays met. n rays; every array has one column per ray.
 
@@ -59,7 +59,7 @@ def shade(hits: Hits, room: Room, objects: tuple, light: Light, pixel: float, se
     """
     inverse_length = 1 / np.sqrt(dot(hits.directions, hits.directions))
     cosine = -dot(hits.normals, hits.directions) * inverse_length
-    footprint = np.minimum(hits.depth, 1e3) * (pixel * 0.8) / np.maximum(cosine, 0.12)
+    footprint = np.minimum(hits.depth, 1e3) * (pixel * 0.8) / np.maximum(cosine, 0.03)
     color = _albedo(hits, room, objects, footprint, seed)
     lambert = np.maximum(dot(hits.normals, light.toward.tolist()), 0)
     lit, open_sky = shadows(hits, [thing.solid for thing in objects], light)

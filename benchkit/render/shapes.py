@@ -25,7 +25,7 @@ def pick(rows: Rows, index: np.ndarray) -> list[np.ndarray]:
     return [row.take(index) for row in rows]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Solid:
     """What boxes, spheres and cylinders share.
 
