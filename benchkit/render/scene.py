@@ -84,7 +84,7 @@ def _turned(rng: np.random.Generator, scene: Scene) -> Camera:
 
 
 def _clutter(rng: np.random.Generator, label: int, main: Thing, camera: Camera, room: Room) -> list[Thing]:
-    """3 to 7 smaller objects of other classes or plain, in view, apart from each other, not before the main one."""
+    """3 to 7 smaller objects of other classes or plain, in view, looking smaller than the main one and hiding little of it."""
     names = [name for k, name in enumerate(CLASSES) if k != label] + [f"plain_{shape}" for shape in SHAPES] * 3
     things: list[Thing] = []
     taken, count = [(0.0, 0.0, main.solid.radius)], rng.integers(3, 8)
@@ -102,9 +102,10 @@ def _places(rng: np.random.Generator, radius: float, camera: Camera, room: Room)
     place = (eye[:, None] - ray * (eye[2] / np.minimum(ray[2], -1e-6)))[:2].T
     sight = eye[:2] / np.linalg.norm(eye[:2])
     aside, ahead = np.abs(place @ [-sight[1], sight[0]]), np.linalg.norm(place - eye[:2], axis=1)
-    clear = aside > 0.6 * radius + np.where(place @ sight > 0, size, 0)
+    clear = aside > 0.6 * radius + np.where(place @ sight > 0, 0.3 * size, 0)
     within = ((place > np.array(room.low[:2]) + 0.4) & (place < np.array(room.high[:2]) - 0.4)).all(axis=1)
-    fine = clear & within & (ahead > 0.7) & (np.linalg.norm(place, axis=1) < 3.5)
+    small = size / ahead < 0.45 * radius / np.linalg.norm(eye)
+    fine = clear & within & small & (ahead > 0.7) & (np.linalg.norm(place, axis=1) < 3.5)
     return np.concatenate([place, size[:, None]], axis=1)[fine]
 
 
@@ -134,9 +135,8 @@ def _light(rng: np.random.Generator, camera: Camera) -> Light:
     azimuth = np.arctan2(eye[1], eye[0]) + rng.choice([-1, 1]) * np.radians(rng.uniform(15, 120))
     height = np.radians(rng.uniform(35, 72))
     toward = np.array([np.cos(azimuth) * np.cos(height), np.sin(azimuth) * np.cos(height), np.sin(height)])
-    tint, level = rng.normal(0, 0.07), rng.uniform(0.8, 1.1)
+    tint, level = rng.normal(0, 0.07), rng.uniform(0.72, 1.0)
     direct = rng.uniform(0.55, 0.85)
     warm = np.array([1 + tint, 1.0, 1 - tint])
-    return Light(
-        toward, level * 1.25 * direct * warm, level * (1.15 - direct) * warm[::-1], rng.uniform(0.1, 0.5), 0.45
-    )
+    color, ambient = level * 1.25 * direct * warm, level * (1.15 - direct) * warm[::-1]
+    return Light(toward, color, ambient, softness=rng.uniform(0.1, 0.5), bounce=0.45)
