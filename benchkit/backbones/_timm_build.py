@@ -1,0 +1,141 @@
+"""Making a timm model: arguments for the asked size, seeded construction, weights."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+import timm
+import torch
+
+from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_state
+from benchkit.backbones._timm_layers import TimmBackbone
+from benchkit.backbones.base import Preprocess
+from benchkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from benchkit.backbones.timm import Settings
+
+
+def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int, pad: bool) -> TimmBackbone:
+    """See `benchkit.backbones.timm.build`."""
+    arch = known_arch(settings.arch)
+    path = None if random else find_checkpoint(settings.checkpoint)
+    published = settings.pretrained and path is None and not random
+    outline = seeded(seed, lambda: _create(arch, settings.extra_kwargs, meta=True))
+    own_size = int(outline.pretrained_cfg["input_size"][-1])
+    arguments = size_arguments(outline, arch, size or own_size, own_size, pad)
+    net = seeded(seed, lambda: _create(arch, {**arguments, **settings.extra_kwargs}, published=published)).eval()
+    notes = _load(net, path, settings.checkpoint_match) if path else ()
+    backbone = TimmBackbone(net, arch, preprocess_of(net, size or own_size)).eval()
+    backbone.notes = tuple(notes)
+    backbone.requires_grad_(False)
+    if size not in (None, own_size):
+        _try(backbone, size or own_size)
+    return backbone
+
+
+def known_arch(arch: str) -> str:
+    """`arch`, if timm has it.
+
+    Raises:
+        UsageError: it has not; the message names the nearest.
+    """
+    import difflib
+
+    if arch and timm.is_model(arch):
+        return arch
+    near = difflib.get_close_matches(arch.split(".")[0], timm.list_models(), n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "timm.list_models() lists them."
+    raise UsageError(f"model.backbone.arch={arch or '(not set)'}: timm {timm.__version__} has no such model; {hint}")
+
+
+def seeded(seed: int, make: Any) -> Any:
+    """`make()` with torch's generator at `seed`; the global random state is as before afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def _create(arch: str, arguments: dict[str, Any], *, published: bool = False, meta: bool = False) -> Any:
+    try:
+        with torch.device("meta" if meta else "cpu"):
+            net = timm.create_model(arch, pretrained=published, **arguments)
+    except TypeError as error:
+        raise UsageError(
+            f"timm cannot make {arch} with {arguments}: {error}. See model.backbone.extra_kwargs."
+        ) from error
+    except Exception as error:
+        if not published:
+            raise
+        raise UsageError(_no_weights(arch, error)) from error
+    if not hasattr(net, "forward_intermediates"):
+        raise UsageError(f"timm's {arch} gives no intermediate features (no forward_intermediates): use another arch.")
+    return net
+
+
+def _no_weights(arch: str, error: Exception) -> str:
+    cfg = timm.get_pretrained_cfg(arch)
+    hub = getattr(cfg, "hf_hub_id", None) or f"timm/{arch}"
+    reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+    return (
+        f"the published weights of {arch} could not be had ({reason}). On a machine with network get them with "
+        f"`huggingface-cli download {hub} model.safetensors`, copy the file here and pass "
+        "model.backbone.checkpoint=FILE; or run with --random for random weights."
+    )
+
+
+def size_arguments(outline: Any, arch: str, size: int, own_size: int, pad: bool) -> dict[str, Any]:
+    """Arguments of create_model for images of another size than the model's own, or of many sizes.
+
+    Raises:
+        UsageError: the size leaves part of a patch over (positions would be resampled to a grid that is off by one),
+            or the model is bound to one size and `pad` asks for many.
+    """
+    accepted = {
+        name for kind in type(outline).__mro__ if kind is not object for name in inspect.signature(kind).parameters
+    }
+    if "img_size" not in accepted:
+        return {}
+    stride = int(outline.feature_info[-1]["reduction"])
+    if size != own_size and size % stride:
+        low = size // stride * stride
+        good = f"{low} or {low + stride}" if low else f"{stride}"
+        raise UsageError(f"size {size} is no multiple of {arch}'s {stride}-pixel grid: use data.size={good}.")
+    if pad and "dynamic_img_size" not in accepted and "byobnet" not in type(outline).__module__:
+        raise UsageError(
+            f"{arch} takes images of one size only, so data.resize=pad cannot be used: use crop or squash."
+        )
+    arguments: dict[str, Any] = {"img_size": size} if size != own_size else {}
+    return {**arguments, "dynamic_img_size": True} if pad and "dynamic_img_size" in accepted else arguments
+
+
+def preprocess_of(net: Any, size: int) -> Preprocess:
+    """The preprocessing in timm's table for the weights, at the asked size."""
+    cfg = net.pretrained_cfg
+    return Preprocess(size, cfg["interpolation"], tuple(cfg["mean"]), tuple(cfg["std"]), float(cfg["crop_pct"]))
+
+
+def _load(net: Any, path: Any, match: str) -> tuple[str, ...]:
+    state, notes = load_state(path)
+    module = sys.modules[type(net).__module__]
+    # timm's own renaming of upstream names and resampling of positions to another grid.
+    convert = getattr(module, "checkpoint_filter_fn", None) or getattr(module, "_checkpoint_filter_fn", None)
+    classifier = net.pretrained_cfg.get("classifier") or ()
+    optional = (classifier,) if isinstance(classifier, str) else tuple(classifier)
+    report = load_into(net, state, source=str(path), convert=convert, match=match, optional=optional)
+    if report.left_out:
+        net.reset_classifier(0)  # no untrained classifier stays behind
+    return (*notes, *report.notes)
+
+
+def _try(backbone: TimmBackbone, size: int) -> None:
+    try:
+        backbone.shapes(size, size, [f"patch@{0}", f"{backbone.own_pool}@final"])
+    except (RuntimeError, AssertionError, ValueError) as error:
+        own = backbone.net.pretrained_cfg["input_size"][-1]
+        raise UsageError(
+            f"{backbone.name} does not take images of {size} pixels ({str(error).splitlines()[0][:160]}); its own size "
+            f"is {own}: use data.size={own}."
+        ) from error
