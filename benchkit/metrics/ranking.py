@@ -1,8 +1,8 @@
 """Retrieval: average precision over the whole ranking and recall@k, exact, in blocks of queries.
 
-Protocol of VisBench (protocols.md, section 1): cosine on L2-normalised float32 rows, a positive is an item of the same
-class, AP = mean over the positives of the precision at their rank, recall@k = any positive among the first k. Ties count
-against the prediction: an item of another class that is as similar as a positive is ranked before it.
+Protocol of VisBench (protocols.md, section 1): cosine on L2-normalised float32 rows, a positive is an item of the
+same class, AP = mean over the positives of the precision at their rank, recall@k = any positive among the first k.
+Ties count against the prediction: an item of another class that is as similar as a positive is ranked before it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from benchkit.errors import RunError
 
 Progress = Callable[[int, int], None]
 
-ROWS_PER_TASK = 16  # rows of keys that one thread turns over at a time: they stay in its cache
+ROWS_AT_ONCE = 4  # rows of keys that one thread turns over at a time: they stay in its cache
 COLUMN_PAD = 64  # gallery rows are padded to a multiple of this, so no column falls on a ragged edge of the product
+BLOCK_BYTES = 192 << 20  # of similarities held at once
 SELF = np.iinfo(np.int32).max  # sorts behind every similarity
 
 
@@ -28,7 +29,7 @@ def retrieval(
     *,
     gallery: tuple[NDArray[np.float32], NDArray[np.integer]] | None = None,
     recalls: Sequence[int] = (1, 5, 10),
-    block: int = 512,
+    block: int | None = None,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, NDArray[np.float64]]:
@@ -39,12 +40,13 @@ def retrieval(
         labels: (N,) integer classes.
         gallery: features (M, D) and labels (M,) to search in; None: every item queries all the others.
         recalls: the k of recall@k; k may exceed the number of candidates.
-        block: queries per matrix product; memory is about 4 * M * (D + block) bytes. No bit of the result depends on it.
+        block: queries per matrix product, without effect on the result; memory is about 4 * M * (D + block) bytes.
+            Default: at most 2048 and 192 MB.
         threads: threads that rank; the matrix product has as many as BLAS was given.
         progress: called as progress(queries done, N) after each block.
 
     Returns:
-        {"AP", "recall@1", ...}: (N,) float64 in [0, 1]; the order of the items changes nothing but the order of the rows.
+        {"AP", "recall@1", ...}: (N,) float64 in [0, 1]. The order of the items changes only the order of the rows.
 
     Raises:
         RunError: a feature is NaN or infinite (the row is named), or lengths disagree.
@@ -52,23 +54,29 @@ def retrieval(
     _check(features, labels, "features")
     if gallery is not None:
         _check(*gallery, "gallery features")
-    index = _Gallery(*(gallery or (features, labels)), holds_queries=gallery is None)
-    columns = {name: np.full(len(features), np.nan) for name in ("AP", *(f"recall@{k}" for k in recalls))}
-    distance = np.empty((block, len(index.rows)), np.float32)
+    searched = _Gallery(*(gallery or (features, labels)), holds_queries=gallery is None)
+    begin, end = (np.searchsorted(searched.labels, labels, side) for side in ("left", "right"))
+    precision, best_rank = np.full(len(features), np.nan), np.full(len(features), np.nan)
+    block = block or searched.default_block
+    distance = np.empty((block, len(searched.rows)), np.float32)
+
+    def rank(part: slice, start: int) -> None:
+        for first in range(part.start, part.stop, ROWS_AT_ONCE):
+            rows = slice(first, min(first + ROWS_AT_ONCE, part.stop))
+            here = distance[rows.start - start : rows.stop - start]
+            precision[rows], best_rank[rows] = searched.rank(here, rows, begin[rows], end[rows])
+
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(features), block):
             stop = min(start + block, len(features))
-            index.distances(features[start:stop], out=distance)
-
-            def rank(first: int, start: int = start, stop: int = stop) -> None:
-                queries = slice(start + first, min(start + first + ROWS_PER_TASK, stop))
-                keys = distance[first : first + queries.stop - queries.start]
-                index.score(keys, queries, labels[queries], columns, recalls)
-
-            list(pool.map(rank, range(0, stop - start, ROWS_PER_TASK)))
+            searched.distances(features[start:stop], out=distance)
+            share = -(-(stop - start) // threads)
+            parts = [slice(first, min(first + share, stop)) for first in range(start, stop, share)]
+            list(pool.map(rank, parts, [start] * len(parts)))  # one task per thread: waking costs more than imbalance
             if progress is not None:
                 progress(stop, len(features))
-    return columns
+    hits = {f"recall@{k}": np.where(np.isnan(best_rank), np.nan, best_rank <= k) for k in recalls}
+    return {"AP": precision, **hits}
 
 
 class _Gallery:
@@ -78,8 +86,8 @@ class _Gallery:
         self.size = len(features)
         self.holds_queries = holds_queries
         order = np.argsort(labels, kind="stable")
-        self.sorted_labels = labels[order]
-        self.position = np.empty(self.size, np.intp)
+        self.labels = labels[order]
+        self.position = np.empty(self.size, np.intp)  # of an item in class order
         self.position[order] = np.arange(self.size)
         self.rows = np.zeros((-(-self.size // COLUMN_PAD) * COLUMN_PAD, features.shape[1]), np.float32)
         for start in range(0, self.size, 1024):
@@ -94,34 +102,32 @@ class _Gallery:
         if self.copies.size:  # equal rows tie exactly, whatever BLAS does with their columns
             out[:, self.copies] = out[:, self.originals]
 
-    def score(
-        self,
-        distance: NDArray[np.float32],
-        queries: slice,
-        labels: NDArray[np.integer],
-        columns: dict[str, NDArray[np.float64]],
-        recalls: Sequence[int],
-    ) -> None:
-        """Fill `columns[queries]` from the rows of `distance`, which are overwritten."""
+    @property
+    def default_block(self) -> int:
+        """Queries per product; BLAS threads spin for about 25 ms after each, so few large products are better."""
+        return max(64, min(2048, BLOCK_BYTES // (4 * len(self.rows)) // 64 * 64))
+
+    def rank(
+        self, distance: NDArray[np.float32], queries: slice, begin: NDArray[np.intp], end: NDArray[np.intp]
+    ) -> tuple[list[float], list[float]]:
+        """AP and best rank of a few queries; begin, end: where their class lies. Overwrites `distance`."""
         keys = _ordered_keys(distance[:, : self.size])
-        first = np.searchsorted(self.sorted_labels, labels, "left")
-        last = np.searchsorted(self.sorted_labels, labels, "right")
-        for row, begin, end in zip(keys, first, last, strict=True):
-            row[begin:end] |= 1
+        for row, first, last in zip(keys, begin, end, strict=True):
+            row[first:last] |= 1
         if self.holds_queries:
             keys[np.arange(len(keys)), self.position[queries]] = SELF
         keys.sort(axis=1)
-        n_candidates = self.size - self.holds_queries
-        is_positive = (keys[:, :n_candidates] & 1).astype(bool)
-        defined, counts = np.arange(queries.start, queries.stop), last - first - self.holds_queries
-        defined, counts = defined[counts > 0], counts[counts > 0]
-        if defined.size:
-            starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-            ranks = np.flatnonzero(is_positive) % n_candidates + 1
-            ordinals = np.arange(1, len(ranks) + 1) - np.repeat(starts, counts)
-            columns["AP"][defined] = np.add.reduceat(ordinals / ranks, starts) / counts
-            for k in recalls:
-                columns[f"recall@{k}"][defined] = ranks[starts] <= k
+        positive = (keys[:, : self.size - self.holds_queries] & 1).astype(bool)
+        scores = [_score_ranking(row) for row in positive]
+        return [precision for precision, _ in scores], [best for _, best in scores]
+
+
+def _score_ranking(positive: NDArray[np.bool_]) -> tuple[float, float]:
+    """AP and rank (from 1) of the first positive of one ranking; NaN where there is none."""
+    ranks = positive.nonzero()[0] + 1
+    if not ranks.size:
+        return np.nan, np.nan
+    return float((np.arange(1, ranks.size + 1) / ranks).sum()) / ranks.size, float(ranks[0])
 
 
 def _ordered_keys(distance: NDArray[np.float32]) -> NDArray[np.int32]:
@@ -177,8 +183,8 @@ def chance(
 ) -> dict[str, NDArray[np.float64]]:
     """Expected AP and recall@k of a random order of N candidates of which R are positives: the floor of retrieval.
 
-    E[AP] = (H_N + (R-1)/(N-1) (N - H_N)) / N, H_N the harmonic number (the item at rank r is a positive with probability
-    R/N, and then each of the r-1 before it with (R-1)/(N-1)); E[recall@k] = 1 - C(N-R, k) / C(N, k).
+    E[AP] = (H_N + (R-1)/(N-1) (N - H_N)) / N, H_N the harmonic number (rank r holds a positive with probability R/N,
+    and then each of the r-1 before it does with (R-1)/(N-1)); E[recall@k] = 1 - C(N-R, k) / C(N, k).
 
     Args:
         n_positives: R, a number or an array of any shape; where it is 0 the result is NaN.
@@ -198,6 +204,6 @@ def chance(
         missing = np.minimum(
             positives[..., None] / left, 1.0
         )  # as a sum of logarithms, so that rare positives keep digits
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # logarithms, so that a recall near 0 keeps its digits
             columns[f"recall@{k}"] = defined * -np.expm1(np.log1p(-missing).sum(axis=-1))
     return columns
