@@ -40,7 +40,7 @@ class Tokens(NamedTuple):
     cls: Tensor | None
     map: Tensor | None
     own: Tensor | None = None
-    extra: Mapping[str, Callable[[], Tensor]] = {}  # noqa: RUF012 - a NamedTuple default, never written
+    extra: Mapping[str, Callable[[], Tensor]] = {}
 
 
 class Backbone(nn.Module):

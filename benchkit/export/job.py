@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +17,7 @@ from benchkit.errors import UsageError
 from benchkit.export.manifest import read_manifest
 from benchkit.export.split import Split, check_duplicates, check_readable, limited
 from benchkit.provenance.record import describe_file, matches, read_record
-from benchkit.registry import Component
-from benchkit.store.files import replacing, write_json
+from benchkit.store.files import replacing, write_json_once
 from benchkit.store.outputs import Outputs
 
 NO_SPLIT = ("", "none")
@@ -110,50 +110,61 @@ class Job:
     def _record(self) -> dict[str, Any] | None:
         return read_record(self.folder)
 
+    def _plan(self) -> dict[str, Any] | None:
+        try:
+            return json.loads((self.parts / "plan.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError:  # not written whole on a file system without links: nothing was begun
+            return None
+
     def changes(self) -> list[Difference]:
-        """What differs between this job and what the folder was, or is being, made from; eval settings left aside."""
-        made_of = self._record or self._plan()
+        """What differs between this job and what the folder is being, or was, made from; eval settings left aside."""
+        made_of = self._plan() or self._record
         if made_of is None:
             return []
         old = {k: v for k, v in made_of["conf"].items() if k != "eval"}
         new = {k: v for k, v in self.conf.plain().items() if k != "eval"}
         found = differences(old, new, counts(self.conf))
-        return found or [
-            d for d in differences(made_of["inputs"], self.inputs) if not d.key.endswith(("mtime_ns", "bytes"))
-        ]
-
-    def _plan(self) -> dict[str, Any] | None:
-        import json
-
-        path = self.parts / "plan.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        return found or differences(
+            made_of["inputs"], self.inputs, lambda key: not key.endswith((".mtime_ns", ".bytes"))
+        )
 
     @property
     def parts(self) -> Path:
         """Unfinished work."""
         return self.folder / ".parts"
 
-    def finished(self, overwrite: bool) -> bool:
-        """Whether the tag is there already, made from the same conf, checkpoint and data.
-
-        Raises:
-            UsageError: it is made, or being made, from others and `overwrite` is False; shows the difference.
-        """
-        found = self.changes()
-        if found and not overwrite:
-            raise UsageError(f"{self.folder}: {describe(found, '--overwrite')}")
+    def finished(self) -> bool:
+        """Whether the tag is there already, complete, and made from the same conf, checkpoint and data."""
         complete = self._record is not None and matches(self.folder, self._record) is None
-        return complete and not found and not self.parts.exists()
+        return complete and not self.parts.exists() and not self.changes()
 
     def begin(self, overwrite: bool) -> None:
-        """Write down what the tag is being made of; whoever comes second must be making the same."""
+        """Write down what the tag is being made of; whoever comes second must be making the same.
+
+        Raises:
+            UsageError: it is made, or being made, from something else and `overwrite` is False; shows the difference.
+        """
+        if overwrite and self.changes():
+            shutil.rmtree(self.parts, ignore_errors=True)
+        else:
+            self._refuse_changes()
         self.parts.mkdir(parents=True, exist_ok=True)
-        plan = self._plan()
-        if plan is not None and overwrite and plan["conf"] != self.conf.plain():
-            shutil.rmtree(self.parts)
-            plan = None
-        if plan is None:
-            write_json(self.parts / "plan.json", {"conf": self.conf.plain(), "inputs": self.inputs})
+        if not write_json_once(self.parts / "plan.json", {"conf": self.conf.plain(), "inputs": self.inputs}):
+            self._refuse_changes()
+
+    def _refuse_changes(self) -> None:
+        found = self.changes()
+        if found:
+            raise UsageError(f"{self.folder}: {describe(found, '--overwrite')}")
+
+    def still_to_finish(self) -> bool:
+        """Asked under the tag's lock: whether no other process has finished it meanwhile."""
+        if self.parts.exists():
+            return True
+        record = read_record(self.folder)
+        return record is None or matches(self.folder, record) is not None
 
     def protocol(self, targets: str) -> dict[str, Any]:
         """The fingerprint's fields: scores are ranked together only if all agree."""
@@ -185,11 +196,6 @@ class Job:
             unfinished.write_text(
                 yaml.safe_dump(self.conf.plain(), sort_keys=False, allow_unicode=True), encoding="utf-8"
             )
-
-    @property
-    def heads_component(self) -> Component:
-        """The head's component."""
-        return self.conf.head.component
 
 
 @dataclasses.dataclass

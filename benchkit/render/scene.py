@@ -84,7 +84,7 @@ def _turned(rng: np.random.Generator, scene: Scene) -> Camera:
 
 
 def _clutter(rng: np.random.Generator, label: int, main: Thing, camera: Camera, room: Room) -> list[Thing]:
-    """3 to 7 smaller objects of other classes or plain, in view, looking smaller than the main one and hiding little of it."""
+    """3 to 7 objects of other classes or plain, in view, looking smaller than the main one and hiding little of it."""
     names = [name for k, name in enumerate(CLASSES) if k != label] + [f"plain_{shape}" for shape in SHAPES] * 3
     things: list[Thing] = []
     taken, count = [(0.0, 0.0, main.solid.radius)], rng.integers(3, 8)

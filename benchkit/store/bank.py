@@ -1,6 +1,6 @@
 """The bank: features of one backbone identity, shared by every benchmark that shows it the same images.
 
-A folder of immutable parts. A part is a table whose item names are the sha256 of the images' bytes and whose columns are
+A folder of immutable parts. A part is a table whose item names are the sha256 of the images' bytes, its columns are
 feature keys (`features/<key>`), thumbnails (`thumb`), image sizes (`size`) and, for skipped rows, the reason
 (`reason`, '' for a good row). A row is in a part for all of the part's columns or not at all.
 """
@@ -87,8 +87,8 @@ class Bank:
         equal = first.sums(column)[old[1]] == second.sums(column)[new[1]]
         if not equal and self.platforms[old[0]] == self.platforms[new[0]]:
             raise RunError(
-                f"{first.path} and {second.path} hold different {column} for the image {name}, though one platform made "
-                "both: one was made by a faulty or non-deterministic forward. Delete both parts and export again."
+                f"{first.path} and {second.path} hold different {column} for the image {name}, though one platform "
+                "made both: one was made by a faulty or non-deterministic forward. Delete both parts and export again."
             )
         if not equal and not _close(first.item(column, old[1]), second.item(column, new[1])):
             raise RunError(
@@ -124,8 +124,7 @@ class Bank:
             rows = [places[p][1] for p in positions]
             for position, value in zip(positions, _rows(self._table(part), column, rows), strict=True):
                 found[position] = value
-        fixed = bool(found) and self._table(places[0][0]).shape(column) is not None
-        return np.stack(found) if fixed else found
+        return np.stack(found) if found and len({value.shape for value in found}) == 1 else found
 
     def place(self, column: str, name: str) -> Place:
         """Part and row of one image.

@@ -7,6 +7,7 @@ resolves its links against the working directory and would read another file's n
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from benchkit.errors import RunError
 from benchkit.store.bank import Bank
 from benchkit.store.columns import Column, Rows
+from benchkit.store.content import Entry
 from benchkit.store.files import link_or_copy
 from benchkit.store.table import Table, write_table
 
@@ -114,6 +116,16 @@ class TagFeatures:
         if part.names[int(row)] != self.table.item("image", position):
             raise RunError(f"{path} does not hold view {self.table.names[position]!r} where features.h5 says.")
         return part.item(f"features/{key}", int(row))
+
+    def indexed_entry(self, key: str) -> Entry:
+        """What an indexed key adds to a content hash: the same as if its rows lay in features.h5."""
+        sums, shapes, dtype = [], [], ""
+        for position in range(len(self.table.names)):
+            value = self._indexed(key, position)
+            dtype = value.dtype.str
+            shapes.append(str(value.shape))
+            sums.append(zlib.crc32(np.ascontiguousarray(value).data))
+        return f"features/{key}", self.table.names, dtype, shapes, np.array(sums, np.uint32)
 
     def _part(self, path: Path) -> Table:
         if getattr(self, "_open", None) is None or self._open.path != path:

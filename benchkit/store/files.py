@@ -95,6 +95,31 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
 
 
+def write_json_once(path: Path, value: Any) -> bool:
+    """Write JSON unless `path` exists already; of two processes exactly one gets True."""
+    unfinished = temporary(path)
+    write_json(unfinished, value)
+    try:
+        os.link(unfinished, path)
+    except FileExistsError:
+        return False
+    except OSError:  # no hard links here: an exclusive create is nearly as good
+        return _create(path, unfinished.read_bytes())
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return True
+
+
+def _create(path: Path, data: bytes) -> bool:
+    try:
+        with path.open("xb") as handle:
+            handle.write(data)
+            os.fsync(handle.fileno())
+    except FileExistsError:
+        return False
+    return True
+
+
 def link_or_copy(source: Path, target: Path) -> None:
     """Give `source` a second name; copy where the file system has no hard links. Atomic; replaces `target`."""
     target.parent.mkdir(parents=True, exist_ok=True)

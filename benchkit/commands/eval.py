@@ -1,0 +1,84 @@
+"""Score finished exports from their files: no torch, no data set, seconds.
+
+examples:
+  python -m benchkit.eval.classification --tag efficientnet_lite0
+  python -m benchkit.eval retrieval --tag efficientnet_lite0 efficientnet_lite0+random --format markdown
+  python -m benchkit.eval.classification --tag mine --overwrite_eval eval.ece_bins=10
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchkit.commands._shared import dashed, guarded, parser, say, take_settings
+from benchkit.commands._tables import FORMATS, notes, render, scores_rows
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval") -> int:
+    """The command; returns the exit status."""
+    argv = dashed(sys.argv[1:] if argv is None else argv)
+    made = parser(prog, __doc__)
+    made.add_argument("benchmark", help="instance or family, as it was exported")
+    made.add_argument("--tag", nargs="+", default=[], metavar="T", help="experiments to score")
+    made.add_argument("--conf", help="a conf whose benchmarks.<name>.eval settings are used")
+    made.add_argument("--overwrite-eval", action="store_true", help="replace scores, also those of other eval settings")
+    made.add_argument("--plot", action="store_true", help="leave a picture of items beside the scores")
+    made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
+    made.add_argument("--records", metavar="FILE.jsonl", help="append each record as a line")
+    made.add_argument("--format", choices=FORMATS, default="table", help="how the scores are printed")
+    made.add_argument("settings", nargs="*", metavar="key=value", help="eval. settings")
+    given = made.parse_args(argv)
+    return guarded(lambda: run_eval(given), given.traceback)
+
+
+def main_of(family: str) -> int:
+    """`python -m benchkit.eval.<family>`."""
+    return main([family, *sys.argv[1:]], prog=f"python -m benchkit.eval.{family}")
+
+
+def run_eval(given: argparse.Namespace) -> int:
+    """Score every tag; each ends on its own, and the worst status is returned."""
+    from benchkit.errors import BenchkitError, UsageError
+    from benchkit.eval import evaluate
+
+    settings = take_settings(given.tag, given.settings) + given.settings
+    if not given.tag:
+        raise UsageError("say what to score: --tag NAME; `benchkit list --tags` shows what was exported.")
+    found, worst = [], 0
+    for tag in given.tag:
+        try:
+            found.append(
+                evaluate(
+                    given.benchmark,
+                    tag,
+                    outputs=given.outputs,
+                    conf=given.conf,
+                    arguments=settings,
+                    overwrite_eval=given.overwrite_eval,
+                    records=given.records,
+                )  # fmt: skip
+            )
+        except BenchkitError as error:
+            say(str(error))
+            worst = max(worst, error.status)
+    show([each.record for each in found], given.format)
+    if given.plot:
+        from benchkit.commands._pictures import contact_sheet
+
+        for each in found:
+            print(f"picture: {contact_sheet(each.folder, each.record)}")
+    for each in found:
+        say(f"{'scored' if each.fresh else 'scored before, nothing has changed'}: {each.folder}")
+    return worst
+
+
+def show(records: Sequence[dict], style: str) -> None:
+    """Print the scores, and what must be known beside them."""
+    if not records:
+        return
+    print(render(*scores_rows(records), style))
+    for record in records:
+        for note in notes(record):
+            print(f"# {note}" if style == "csv" else note)

@@ -1,0 +1,108 @@
+"""What there is: benchmarks, confs, data sets, backbones, heads; `benchkit list NAME` describes a benchmark.
+
+examples:
+  benchkit list
+  benchkit list classification
+  benchkit list --tags
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchkit.commands._shared import dashed, guarded, parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns the exit status."""
+    made = parser("benchkit list", __doc__)
+    made.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to describe")
+    made.add_argument("--tags", action="store_true", help="what was exported and scored")
+    made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
+    given = made.parse_args(dashed(sys.argv[1:] if argv is None else argv))
+    return guarded(lambda: _run(given), given.traceback)
+
+
+def _run(given: argparse.Namespace) -> int:
+    if given.tags:
+        print(_tags(given.outputs))
+    elif given.names:
+        print("\n\n".join(describe(name) for name in given.names))
+    else:
+        print(_everything())
+    return 0
+
+
+def _everything() -> str:
+    from benchkit import registry
+    from benchkit.conf.find import benchmark_names, conf_names, find_benchmark
+
+    lines = ["benchmarks (family; level; headline metric)"]
+    for name in benchmark_names():
+        found = find_benchmark(name)
+        family = registry.find("eval", found.family)
+        build = family.build
+        headline = build(family.settings()).metrics()[0].name
+        data = (
+            "generated scenes unless data.root is given"
+            if name == found.family
+            else str(found.layer.values.get("title", ""))
+        )
+        lines.append(f"  {name:16} {found.family}; {build.level}; {headline}; {data}")
+    lines += ["", "confs", *(f"  {name}" for name in conf_names())]
+    for kind in ("datasets", "backbones", "heads"):
+        lines += ["", kind, *(f"  {name}" for name in registry.names(kind))]
+    return "\n".join(lines)
+
+
+def describe(name: str) -> str:
+    """Layout, keys with defaults, metrics with directions and source of one benchmark."""
+    from benchkit import registry
+    from benchkit.conf.find import find_benchmark
+    from benchkit.conf.help import describe_settings
+    from benchkit.conf.merge import default_layers, merge
+
+    found = find_benchmark(name)
+    family = registry.find("eval", found.family)
+    merged = merge(default_layers(found, family))
+    head = registry.find("heads", merged.name("model.head") or "embed")
+    folder = registry.find("datasets", family.build.folder)
+    data = registry.find("datasets", merged.name("data") or family.build.folder)
+    lines = [f"{name}: {(family.module.__doc__ or '').strip()}", "", f"source: {family.build.source}"]
+    lines += ["", f"your own data: data.root=DIR, laid out as {getattr(folder.module, 'LAYOUT', folder.name)}"]
+    for key in ("obtain", "layout"):
+        if found.layer.values.get(key):
+            lines.append(f"{key}: {found.layer.values[key]}")
+    lines += ["", "metrics"]
+    for metric in family.build(family.settings()).metrics():
+        unit = f", {metric.unit}" if metric.unit else ""
+        lines.append(f"  {metric.name:16} {metric.better} is better{unit}: {metric.help}")
+    sections = {"data": data, "data ": folder, "model.head": head, "eval": family}
+    for place, component in sections.items():
+        if place == "data " and component.name == data.name:
+            continue
+        lines += ["", f"{place.strip()}.* of {component.name}"]
+        rows = describe_settings(component.settings, place.strip())
+        lines += [f"  {key:28} {default!s:10} {help_}" for key, default, help_ in rows]
+    return "\n".join(lines)
+
+
+def _tags(outputs: str | None) -> str:
+    from benchkit.commands._tables import number, render
+    from benchkit.provenance.record import read_record
+    from benchkit.store.outputs import Outputs
+
+    where, rows = Outputs(outputs), []
+    for benchmark in where.benchmarks():
+        for tag in where.tags(benchmark):
+            record = read_record(where.tag(benchmark, tag))
+            state = "not finished" if record is None else "scored" if record["scores"] else "exported"
+            metric, score = (
+                next(iter((record or {}).get("scores", None).items()), ("", {})) if state == "scored" else ("", {})
+            )
+            rows.append([benchmark, tag, state, metric, number(score.get("value")) if metric else ""])
+    return (
+        render(["benchmark", "tag", "state", "metric", "value"], rows, "table") if rows else f"no tags in {where.root}"
+    )

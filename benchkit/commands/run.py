@@ -1,0 +1,58 @@
+"""Export and score: every conf on every benchmark, one table at the end.
+
+examples:
+  benchkit run --conf efficientnet_lite0 --benchmark classification retrieval
+  benchkit run --conf vit_small resnet18 --benchmark retrieval data.root=photos
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from benchkit.commands._shared import dashed, guarded, parser, say
+from benchkit.commands._tables import FORMATS
+from benchkit.commands.eval import show
+from benchkit.commands.export import add_export_flags, run_export
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "benchkit run") -> int:
+    """The command; returns the exit status."""
+    argv = dashed(sys.argv[1:] if argv is None else argv)
+    made = parser(prog, __doc__)
+    add_export_flags(made)
+    made.add_argument("--overwrite-eval", action="store_true", help="replace scores, also those of other eval settings")
+    made.add_argument("--format", choices=FORMATS, default="table", help="how the scores are printed")
+    given = made.parse_args(argv)
+    return guarded(lambda: run_all(given), given.traceback)
+
+
+def run_all(given: argparse.Namespace) -> int:
+    """Export, then score what is finished."""
+    from benchkit.errors import BenchkitError
+    from benchkit.eval import evaluate
+
+    worst, outcomes = run_export(given, lambda *_: None)
+    found = []
+    for outcome in outcomes:
+        if outcome.state == "waiting":
+            say(f"{outcome.folder}: this share is done; score it when the other shards are.")
+            continue
+        try:
+            found.append(
+                evaluate(
+                    outcome.benchmark,
+                    outcome.tag,
+                    outputs=given.outputs,
+                    overwrite_eval=given.overwrite_eval,
+                    records=given.records,
+                )  # fmt: skip
+            )
+        except BenchkitError as error:
+            say(str(error))
+            worst = max(worst, error.status)
+    show([each.record for each in found], given.format)
+    for each in found:
+        say(f"files: {each.folder}")
+    return worst

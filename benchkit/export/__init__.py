@@ -1,0 +1,90 @@
+"""Export: images through a frozen model, once, into files. What costs hours happens here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchkit.errors import BenchkitError
+    from benchkit.export.job import Outcome
+    from benchkit.registry import Component
+
+
+def export(
+    conf: str | Path | None,
+    benchmarks: str | Sequence[str],
+    *,
+    arguments: Sequence[str] = (),
+    components: Mapping[str, Component] | None = None,
+    tag: str | None = None,
+    checkpoint: str | Path | None = None,
+    random: bool = False,
+    limit: int | None = None,
+    overwrite: bool = False,
+    shard: str = "0/1",
+    finish: bool = False,
+    outputs: str | Path | None = None,
+    yes: bool = False,
+    say: Callable[[str], None] | None = None,
+    command: str = "",
+) -> list[Outcome | BenchkitError]:
+    """Make one tag per benchmark; every distinct image goes through the model once for all of them.
+
+    Args:
+        conf: a stem from configs/, a path, or None when `components` bring the backbone.
+        benchmarks: instances or families.
+        arguments: `key=value` settings.
+        components: parts at hand instead of names ("model.backbone": a registry.Component).
+        tag: name of the experiment; default from the conf.
+        checkpoint, random, limit: short for model.backbone.checkpoint, model.random, data.limit.
+        overwrite: make tags again, also when other settings made them.
+        shard: "I/N", from 0: this process's share of the images.
+        finish: forward nothing, only finish tags whose images are banked.
+        outputs: outputs folder.
+        yes: write more than 20 GB without asking.
+        say: gets notes and plans, one paragraph each; default standard error.
+        command: kept in the record.
+
+    Returns:
+        per benchmark, in order: its Outcome, or the error that stopped it (each ends on its own).
+
+    Raises:
+        KeyboardInterrupt: after finished rows were written.
+    """
+    from benchkit.conf.build import build
+    from benchkit.errors import BenchkitError
+    from benchkit.export.job import Job
+    from benchkit.export.run import Options, export_jobs
+    from benchkit.store.outputs import Outputs
+
+    options = Options(overwrite=overwrite, shard=_shard(shard), only_finish=finish, yes=yes)
+    if say is not None:
+        options.say = say
+    given = [*arguments, *_short(checkpoint, random, limit)]
+    jobs: list[Job | BenchkitError] = []
+    for benchmark in [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks)):
+        try:
+            built = build(conf, benchmark, given, components)
+            for note in built.notes:
+                options.say(note)
+            jobs.append(Job(built, Outputs(outputs), tag, command))
+        except BenchkitError as error:
+            jobs.append(error)
+    ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))
+    return [next(ends) if isinstance(job, Job) else job for job in jobs]
+
+
+def _short(checkpoint: str | Path | None, random: bool, limit: int | None) -> list[str]:
+    flags = {"model.backbone.checkpoint": checkpoint, "model.random": "true" if random else None, "data.limit": limit}
+    return [f"{key}={value}" for key, value in flags.items() if value is not None]
+
+
+def _shard(text: str) -> tuple[int, int]:
+    from benchkit.errors import UsageError
+
+    index, _, count = text.partition("/")
+    if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
+        raise UsageError(f"--shard {text}: give I/N with I from 0 to N-1, for example 0/4, 1/4, 2/4, 3/4.")
+    return int(index), int(count)

@@ -1,0 +1,219 @@
+"""From a full bank to a finished tag: features, truth, head, predictions, then the record. No image is decoded here.
+
+Everything is built under `.parts/` and moved into place file by file, the record last, so a kill at any moment leaves
+either the old tag, or a folder whose record does not match its files and which the next run finishes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import benchkit
+from benchkit.export.job import Job
+from benchkit.export.split import Split
+from benchkit.heads.base import Head
+from benchkit.provenance.identity import identity_hash
+from benchkit.provenance.record import NAME, SCHEMA, describe_file
+from benchkit.registry import find
+from benchkit.store.bank import Bank
+from benchkit.store.content import file_hash
+from benchkit.store.features import TagFeatures, write_features
+from benchkit.store.files import link_or_copy, put_in_place, replacing, write_json
+from benchkit.store.table import write_table
+
+FIT_THREADS = min(8, os.cpu_count() or 1)  # fixed, since the bits of a fit may depend on it
+
+
+def finish(
+    job: Job, bank: Bank, key: str, keys: Sequence[str], timings: Mapping[str, Any], model_facts: Mapping[str, Any]
+) -> None:
+    """Build and publish every file of the tag; whoever calls it holds the tag's lock.
+
+    Args:
+        job: the tag.
+        bank: covers all views of the job.
+        key: the feature key that the head reads.
+        keys: all keys the tag keeps.
+        timings: seconds by stage so far.
+        model_facts: `about`, parameters and weights of the backbone, for the record.
+    """
+    started = time.monotonic()
+    build = job.parts / "build"
+    shutil.rmtree(build, ignore_errors=True)
+    build.mkdir(parents=True)
+    images = [job.facts[view].sha256 for view in job.views]
+    skipped = _skipped(job, bank)
+    good = [(view, image) for view, image in zip(job.views, images, strict=True) if image not in bank.reasons]
+    views, hashes = [v for v, _ in good], [i for _, i in good]
+    write_features(build, bank, views, hashes, keys)
+    write_table(build / "thumbs.h5", "thumbs", views, {"thumb": _ragged(bank.read("thumb", hashes))})
+    items = _items(job.test, skipped)
+    targets = _write_targets(job, build, job.test, items)
+    log = _predict(job, build, key, items, skipped)
+    job.write_conf(build / "conf.yaml")
+    record = _record(job, build, bank, keys, targets, skipped, model_facts)
+    record["head"] = {"name": job.conf.head.name, "log": log, "threads": FIT_THREADS}
+    record["timings"] = {**timings, "finish": time.monotonic() - started}
+    write_json(build / NAME, record)
+    _publish(build, job.folder)
+    shutil.rmtree(job.parts)
+
+
+def _ragged(arrays: Any) -> Any:
+    from benchkit.export.split import stacked
+
+    return stacked(list(arrays)) if len(arrays) else np.zeros((0, 1), np.uint8)
+
+
+def _skipped(job: Job, bank: Bank) -> dict[str, str]:
+    """Items left out: unreadable by their file's header, or skipped in the forward."""
+    skipped = dict(job.skipped)
+    for split in job.splits:
+        for item in split.items:
+            for view in split.dataset.views(item):
+                reason = bank.reasons.get(job.facts[view].sha256)
+                if reason:
+                    skipped.setdefault(item, f"{view}: {reason}")
+    return skipped
+
+
+def _items(split: Split, skipped: Mapping[str, str]) -> list[str]:
+    return [item for item in split.items if item not in skipped]
+
+
+def _write_targets(job: Job, build: Path, split: Split, items: Sequence[str]) -> str:
+    """Write the truth of a split once, under its content hash, and link it into the tag; returns the hash."""
+    fresh = job.parts / f"targets-{split.name}.h5"
+    write_table(fresh, "targets", items, split.columns(items), meta=split.dataset.meta())
+    content = file_hash(fresh, "targets")
+    shared = job.outputs.targets(content)
+    if not shared.exists() or file_hash(shared, "targets") != content:
+        link_or_copy(fresh, shared)
+    if split is job.test:
+        link_or_copy(shared, build / "targets.h5")
+    return content
+
+
+def _predict(job: Job, build: Path, key: str, items: Sequence[str], skipped: Mapping[str, str]) -> dict[str, float]:
+    head, log = job.head, {}
+    whole: dict[str, np.ndarray] = {}
+    if job.train is not None:
+        train = _items(job.train, skipped)
+        truth = job.train.truth(train)
+        if job.family.floor_head:
+            whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
+        if head.trains or head.votes:
+            with TagFeatures(build, train) as features:
+                head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
+            log = {name: value for name, value in head.log().items()}
+    with TagFeatures(build, list(items)) as features:
+        fields = head.predict(key, features, FIT_THREADS)
+    whole.update({f"fit/{name}": np.float64(value) for name, value in log.items()})
+    write_table(build / "predictions.h5", "predictions", items, fields, whole, {"scores_are": head.scores_are})
+    _write_state(head, build / "head.safetensors")
+    return log
+
+
+def _floor(job: Job, truth: Any) -> dict[str, Any]:
+    component = find("heads", job.family.floor_head)
+    constant: Head = component.build(component.settings())
+    constant.fit("", None, truth, job.conf.model.seed, FIT_THREADS)  # type: ignore[arg-type]
+    return constant.state()
+
+
+def _write_state(head: Head, path: Path) -> None:
+    state = head.state()
+    if not state:
+        return
+    from safetensors.numpy import save_file
+
+    with replacing(path) as unfinished:
+        save_file({name: np.ascontiguousarray(value) for name, value in state.items()}, unfinished)
+
+
+def _record(
+    job: Job,
+    build: Path,
+    bank: Bank,
+    keys: Sequence[str],
+    targets: str,
+    skipped: Mapping[str, str],
+    facts: Mapping[str, Any],
+) -> dict[str, Any]:
+    protocol = job.protocol(targets)
+    protocol["skipped"] = sorted(skipped)
+    files = {
+        p.relative_to(build).as_posix(): describe_file(p, _content(p)) for p in sorted(build.rglob("*")) if p.is_file()
+    }
+    files.pop("conf.yaml")  # eval rewrites its eval section
+    return {
+        "schema": SCHEMA,
+        "benchkit": benchkit.__version__,
+        "benchmark": job.conf.benchmark,
+        "family": job.conf.family,
+        "family_version": job.family.version,
+        "level": job.family.level,
+        "tag": job.tag,
+        "command": job.command,
+        "conf": job.conf.plain(),
+        "about": facts["about"],
+        "protocol": protocol,
+        "fingerprint": identity_hash(protocol),
+        "data": _data(job, targets, skipped),
+        "backbone": {**facts["backbone"], "identity": bank.identity, "identity_hash": bank.identity_hash},
+        "features": _features(job, bank, keys),
+        "inputs": job.inputs,
+        "files": files,
+        "scores": None,
+    }
+
+
+def _content(path: Path) -> str | None:
+    return file_hash(path) if path.suffix == ".h5" else None
+
+
+def _data(job: Job, targets: str, skipped: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "name": job.conf.data.name,
+        "generated": job.dataset.generated,
+        "dataset_id": job.test.id,
+        "train_id": job.train.id if job.train else None,
+        "targets": targets,
+        "split": job.test.name,
+        "n_items": len(_items(job.test, skipped)),
+        "train_split": job.train.name if job.train else None,
+        "n_train": len(_items(job.train, skipped)) if job.train else 0,
+        "skipped": dict(sorted(skipped.items())),
+        "duplicates": job.duplicates,
+        "overlaps": job.conf.overlaps,
+    }
+
+
+def _features(job: Job, bank: Bank, keys: Sequence[str]) -> dict[str, Any]:
+    platforms = {identity_hash(p): p for p in bank.platforms.values()}
+    requested = job.conf.plain()["model"]["features"]
+    return {
+        "requested": requested,
+        "keys": list(keys),
+        "platforms": [platforms[k] for k in sorted(platforms)],
+        "mixed_platforms": len(platforms) > 1,
+        "duplicate_rows": bank.duplicates,
+    }
+
+
+def _publish(build: Path, folder: Path) -> None:
+    """Move the files into the tag's folder, the record last; then drop what the old tag had beyond them."""
+    names = sorted(p.relative_to(build) for p in build.rglob("*") if p.is_file())
+    for name in sorted(names, key=lambda n: n.name == NAME):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        put_in_place(build / name, folder / name)
+    keep = {folder / name for name in names}
+    for old in [p for p in folder.rglob("*") if p.is_file() and p not in keep and ".parts" not in p.parts]:
+        old.unlink()

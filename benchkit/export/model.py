@@ -1,0 +1,146 @@
+"""The backbone of a job, loaded: its identity, its preprocessing, the keys that a head wants of it."""
+
+from __future__ import annotations
+
+import platform as machine
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from benchkit.backbones.base import module_state_hash
+from benchkit.conf.build import Conf
+from benchkit.conf.diff import identity_view
+from benchkit.errors import UsageError
+from benchkit.export.forward import Forward
+from benchkit.export.job import Job
+from benchkit.features import plan_keys
+from benchkit.preprocess import Preprocess
+from benchkit.provenance.identity import identity_hash
+
+BANK_VERSION = 1  # raised when the same identity could give other features
+
+
+class LoadedModel:
+    """A backbone built from a conf.
+
+    Attributes:
+        identity: everything that can change a feature: weights in memory, architecture, preprocessing, precision, batch size.
+        preprocess: images -> inputs.
+        facts: what the record says of the model.
+    """
+
+    def __init__(self, conf: Conf, module: Any = None) -> None:
+        self.conf = conf
+        data, model = conf.data.settings, conf.model
+        if model.precision not in ("fp32", "bf16", "fp16"):
+            raise UsageError(f"model.precision={model.precision} is not one of fp32, bf16, fp16.")
+        if model.batch_size < 1:
+            raise UsageError(f"model.batch_size={model.batch_size}: give a number above 0.")
+        if model.on_nonfinite not in ("stop", "skip"):
+            raise UsageError(f"model.on_nonfinite={model.on_nonfinite} is not one of stop, skip.")
+        self.device = choose_device(model.device)
+        self.backbone = conf.backbone.component.build(
+            conf.backbone.settings, size=data.size, random=model.random, seed=model.seed, pad=data.resize == "pad"
+        )
+        self.name = conf.stem.rsplit(".", 1)[-1] + ("+random" if model.random else "")
+        self.preprocess = self._preprocess()
+        self.weights = module_state_hash(self.backbone)
+
+    def _preprocess(self) -> Preprocess:
+        data, chosen, own = self.conf.data.settings, self.conf.model.preprocess, self.backbone.preprocess
+        size = data.size or own.size
+        return Preprocess(
+            size=size,
+            resize=data.resize,
+            short=data.resize_short or int(size / own.crop_pct),
+            interpolation=chosen.interpolation or own.interpolation,
+            mean=tuple(chosen.mean or own.mean),
+            std=tuple(chosen.std or own.std),
+            multiple=self.backbone.stride,
+            decoder=data.decoder,
+        )
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """See the class."""
+        model = self.conf.model
+        settings = identity_view(self.conf)["model"]["backbone"]
+        pre = self.preprocess
+        return {
+            "bank_version": BANK_VERSION,
+            "weights": self.weights,
+            "architecture": {k: v for k, v in settings.items() if k not in ("checkpoint", "pretrained", "weights")},
+            "preprocess": {
+                "size": pre.size,
+                "resize": pre.resize,
+                "short": pre.short if pre.resize == "crop" else None,
+                "interpolation": pre.interpolation,
+                "mean": list(pre.mean),
+                "std": list(pre.std),
+                "multiple": pre.multiple if pre.resize == "pad" else None,
+                "decoder": pre.decoder,
+            },
+            "precision": model.precision,
+            "batch_size": model.batch_size,
+            "compile": model.compile,
+            "dense_dtype": model.features.dense_dtype,
+        }
+
+    @cached_property
+    def identity_hash(self) -> str:
+        """sha256 of the identity."""
+        return identity_hash(self.identity)
+
+    def keys(self, job: Job) -> list[Any]:
+        """The feature keys of a job: what the head reads, for every layer asked for."""
+        features = job.conf.model.features
+        kind = job.head.wants().kind or "pool"
+        return plan_keys(features.layers, features.pool, features.norm, kind, self.backbone)
+
+    def forward(self, keys: list[Any]) -> Forward:
+        """Ready to fill a bank."""
+        return Forward(self.backbone, keys, self.conf.model, self.preprocess, self.device, self.platform)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the record."""
+        parameters = sum(p.numel() for p in self.backbone.parameters())
+        return {
+            "about": self.conf.about,
+            "backbone": {
+                "name": self.name,
+                "parameters": parameters,
+                "weights": self.weights,
+                "depth": self.backbone.depth,
+            },
+        }
+
+    @property
+    def platform(self) -> dict[str, Any]:
+        """What equality in bits is promised within: device, its capability, library versions."""
+        device = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else machine.machine()
+        return {
+            "device": f"{self.device.type}: {device}",
+            "cpu": torch.backends.cpu.get_cpu_capability(),
+            **{name: version(name) for name in ("torch", "torchvision", "timm", "numpy", "simplejpeg", "pillow")},
+        }
+
+
+def choose_device(name: str) -> torch.device:
+    """cuda, else mps, else cpu for `auto`.
+
+    Raises:
+        UsageError: the device named is not there.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UsageError(f"model.device={name} is no torch device: use auto, cpu, cuda, cuda:1 or mps.") from error
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(device.type, lambda: True)
+    if not there():
+        raise UsageError(f"model.device={name}, but torch finds no such device here: use model.device=cpu.")
+    return device

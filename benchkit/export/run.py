@@ -1,0 +1,169 @@
+"""Export: every distinct image through the model once for all benchmarks; then each tag is finished from the bank."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchkit.conf.diff import identity_view
+from benchkit.errors import BenchkitError, UsageError
+from benchkit.export.batches import Picture, share
+from benchkit.export.finish import finish
+from benchkit.export.job import Job, Outcome
+from benchkit.provenance.identity import identity_hash
+from benchkit.store.bank import Bank
+from benchkit.store.files import clear_dead
+from benchkit.store.lock import exclusive
+
+ASK_ABOVE = 20 << 30  # bytes of new features above which --yes is needed
+
+
+@dataclasses.dataclass
+class Options:
+    """How an export runs, beside the conf: nothing here can change a number."""
+
+    overwrite: bool = False
+    shard: tuple[int, int] = (0, 1)
+    only_finish: bool = False
+    yes: bool = False
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
+
+
+def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | BenchkitError]:
+    """Make every job's tag; each ends on its own, and the outcome of a failed one is its error.
+
+    Jobs whose backbone and preprocessing agree share one model, one bank and one pass over the images.
+    """
+    ends: dict[int, Outcome | BenchkitError] = {}
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, job in enumerate(jobs):
+        try:
+            if not options.overwrite and job.finished():
+                ends[number] = Outcome(job.conf.benchmark, job.tag, job.folder, "unchanged")
+            else:
+                job.begin(options.overwrite)
+                groups[_backbone_key(job)].append(number)
+        except BenchkitError as error:
+            ends[number] = error
+    for members in groups.values():
+        ends.update(_export_group({n: jobs[n] for n in members}, options))
+    return [ends[number] for number in range(len(jobs))]
+
+
+def _backbone_key(job: Job) -> str:
+    """Equal for jobs that use one model in one way."""
+    view = identity_view(job.conf)
+    model = {k: v for k, v in view["model"].items() if k not in ("features", "head", "on_nonfinite")}
+    data = {k: view["data"][k] for k in ("size", "resize", "resize_short", "decoder")}
+    return identity_hash([model, data, job.conf.model.on_nonfinite])
+
+
+def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome | BenchkitError]:
+    from benchkit.export.model import LoadedModel
+
+    first = next(iter(jobs.values()))
+    try:
+        model = LoadedModel(first.conf, getattr(first, "module", None))
+        keys = {number: model.keys(job) for number, job in jobs.items()}
+        with Bank(first.outputs.bank(model.name, model.identity_hash), model.identity) as bank:
+            timings = {} if options.only_finish else _fill(list(jobs.values()), keys, model, bank, options)
+            return {n: _settle(job, model, bank, keys[n], timings, options) for n, job in jobs.items()}
+    except BenchkitError as error:
+        return dict.fromkeys(jobs, error)
+
+
+def _fill(jobs: Sequence[Job], keys: dict[int, list[Any]], model: Any, bank: Bank, options: Options) -> dict[str, Any]:
+    wanted = sorted({key for each in keys.values() for key in each}, key=str)
+    pictures = _pictures(jobs)
+    mine = share(pictures, model.preprocess, model.conf.model.batch_size, options.shard)
+    columns = [*(f"features/{key}" for key in wanted), "size", "thumb"]
+    lacking = bank.missing((p.sha256 for p in mine), columns)
+    if not lacking:
+        return {"forwards": 0}
+    forward = model.forward(wanted)
+    _check_disk(forward, bank, len(lacking), len(mine), options)
+    data = jobs[0].conf.data.settings
+    started = time.monotonic()
+    rate = forward.fill(bank, mine, columns, data.on_error, data.num_workers or os.cpu_count() or 1)
+    return {"forwards": forward.images, "forward": time.monotonic() - started, "images_per_second": rate}
+
+
+def _pictures(jobs: Sequence[Job]) -> list[Picture]:
+    """Every distinct image of all jobs, once, in the order of names."""
+    found: dict[str, Picture] = {}
+    for job in jobs:
+        for view in job.views:
+            facts = job.facts[view]
+            found.setdefault(facts.sha256, Picture(view, facts.sha256, facts.height, facts.width, job.dataset))
+    return sorted(found.values(), key=lambda p: (p.view, p.sha256))
+
+
+def _check_disk(forward: Any, bank: Bank, lacking: int, total: int, options: Options) -> None:
+    """Say what will be written, and refuse what does not fit.
+
+    Raises:
+        UsageError: the disk has less room, or more than 20 GB are to be written without `yes`.
+    """
+    row = sum(_bytes(shape) * forward.dtype(key).itemsize for key, shape in forward.shapes().items()) + 4096
+    expected, free = lacking * row, shutil.disk_usage(bank.folder).free
+    options.say(
+        f"{total:,} images, {lacking:,} to forward, at most {_size(expected)} of features to {bank.folder} "
+        f"({_size(free)} free)"
+    )
+    if expected > free:
+        raise UsageError(
+            f"the features need {_size(expected)}, but {bank.folder} has {_size(free)} free: use --outputs."
+        )
+    if expected > ASK_ABOVE and not options.yes:
+        raise UsageError(
+            f"this export writes {_size(expected)}: say --yes, or ask for fewer layers or pooled features."
+        )
+
+
+def _bytes(shape: Sequence[int]) -> int:
+    product = 1
+    for side in shape:
+        product *= side
+    return product
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def _settle(
+    job: Job, model: Any, bank: Bank, keys: Sequence[Any], timings: dict[str, Any], options: Options
+) -> Outcome | BenchkitError:
+    """Finish a job whose images are all in the bank; otherwise other shards are still at it."""
+    columns = [*(f"features/{key}" for key in keys), "size", "thumb"]
+    outcome = Outcome(job.conf.benchmark, job.tag, job.folder, "finished", forwards=int(timings.get("forwards", 0)))
+    bank.scan()
+    lacking = bank.missing((job.facts[view].sha256 for view in job.views), columns)
+    if lacking:
+        if options.only_finish:
+            return UsageError(
+                f"{len(lacking)} images of {job.tag} are not in the bank yet: run the export without --finish."
+            )
+        outcome.state = "waiting"
+        return outcome
+    try:
+        waiting = f"waiting for another process that finishes {job.folder}"
+        with exclusive(job.outputs.lock(job.conf.benchmark, job.tag), lambda: options.say(waiting)):
+            clear_dead(job.folder)
+            if job.still_to_finish():
+                started = time.monotonic()
+                finish(job, bank, str(keys[0]), [str(k) for k in keys], timings, model.facts)
+                outcome.seconds = time.monotonic() - started
+    except BenchkitError as error:
+        return error
+    return outcome

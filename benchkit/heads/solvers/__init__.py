@@ -1,0 +1,1 @@
+"""Numerical cores of heads, on plain arrays: `multinomial` (logistic regression) and `neighbours` (kNN votes)."""

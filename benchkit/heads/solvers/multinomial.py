@@ -1,0 +1,230 @@
+"""Multinomial logistic regression over many strengths, and the choice of one on a held-out part of train.
+
+The objective is scikit-learn's (user guide 1.1.11, `LogisticRegression` with L-BFGS): C x sum of log losses + |W|^2 / 2,
+intercepts not penalised; with two classes present scikit-learn has one weight vector w, here W = (-w / 2, w / 2).
+Strengths and hold-out follow DINOv2 (facebookresearch/dinov2, dinov2/eval/log_regression.py): C = 10^linspace(-6, 5, 45),
+features as they are (no standardising), a tenth of train held out, refit on all of it. DINOv2 draws the tenth at random;
+here it is stratified and drawn by the hash of the item's name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchkit.errors import UsageError
+from benchkit.heads.solvers.blocks import check_labels, check_rows, fixed_threads, padded_blocks
+
+STRENGTHS = tuple(float(c) for c in 10 ** np.linspace(-6, 5, 45))
+ABSENT = -1e4  # intercept of a class without train rows: finite in fp16, and its probability is 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """Classifiers for S strengths: logits = features @ weights[s] + intercepts[s].
+
+    A class without train rows has weights 0 and intercept -1e4. The logits of the classes present sum to 0 in every row,
+    so the largest is at least 0 and such a class never wins. With one class present its weights and intercept are 0.
+
+    Attributes:
+        strengths: (S,) C, in the order asked for.
+        weights: float32 (S, D, K).
+        intercepts: float32 (S, K).
+        n_iter: int (S,) iterations spent.
+        loss: float64 (S,) C x sum of log losses + |W|^2 / 2 at the end (two classes: scikit-learn's w for W).
+        converged: bool (S,) whether the tolerance was met.
+        train_accuracy: float64 (S,) share of train rows whose class has the one largest logit (ties are wrong).
+    """
+
+    strengths: tuple[float, ...]
+    weights: np.ndarray
+    intercepts: np.ndarray
+    n_iter: np.ndarray
+    loss: np.ndarray
+    converged: np.ndarray
+    train_accuracy: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The strength chosen, and what it was chosen from.
+
+    Attributes:
+        strength: C.
+        strengths: (S,) the candidates, and holdout_accuracy: float64 (S,) of each; both empty where nothing was compared.
+        train_rows: int (T,) rows that the candidates were fitted on, ascending; the others were held out.
+        reason: one line that says why this strength.
+    """
+
+    strength: float
+    strengths: tuple[float, ...]
+    holdout_accuracy: np.ndarray
+    train_rows: np.ndarray
+    reason: str
+
+
+def fit_path(
+    features: np.ndarray,
+    labels: np.ndarray,
+    strengths: Sequence[float],
+    n_classes: int,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-4,
+    threads: int,
+) -> Solution:
+    """Fit one classifier per strength; the same bits at every run with the same rows, strengths and threads.
+
+    The objective is strictly convex, so the optimum does not depend on the path; what is found does, within `tol`.
+
+    Args:
+        features: float32 (N, D).
+        labels: int (N,), in 0..n_classes-1; classes may be missing.
+        strengths: C, each above 0.
+        n_classes: K.
+        max_iter: iterations per strength.
+        tol: the objective ends within about tol^2 / 2 (relative) of its minimum. Not scikit-learn's tol, which bounds the
+            largest entry of the mean gradient and at large C stops far from the optimum.
+        threads: torch threads.
+
+    Raises:
+        UsageError: shapes, labels or strengths out of range.
+        RunError: features are not finite.
+    """
+    check_rows(features, "train features")
+    check_labels(labels, len(features), n_classes)
+    if len(strengths) == 0 or not all(0 < c < np.inf for c in strengths):
+        raise UsageError(f"strengths must be finite numbers above 0, not {list(strengths)}.")
+    present, inner = np.unique(labels, return_inverse=True)
+    weights = np.zeros((len(strengths), features.shape[1], n_classes), np.float32)
+    intercepts = np.full((len(strengths), n_classes), ABSENT, np.float32)
+    intercepts[:, present] = 0
+    n_iter, loss = np.zeros(len(strengths), np.int64), np.zeros(len(strengths))
+    converged = np.ones(len(strengths), bool)
+    with fixed_threads(threads):
+        if len(present) > 1:
+            from benchkit.heads.solvers import lbfgs
+
+            problem = lbfgs.rotate(features, inner, len(present))
+            order = np.argsort(strengths, kind="stable")
+            scales = np.asarray(strengths, float)[order] * len(features)
+            penalties = [float(p) for p in (2 if len(present) == 2 else 1) / scales]
+            for at, scale, end in zip(order, scales, lbfgs.path(problem, penalties, max_iter, tol), strict=True):
+                weights[at][:, present], intercepts[at][present] = problem.back(end.point)
+                n_iter[at], loss[at], converged[at] = end.iterations, end.value * scale, end.converged
+        train_accuracy = _accuracies(weights, intercepts, features, labels)
+    return Solution(tuple(map(float, strengths)), weights, intercepts, n_iter, loss, converged, train_accuracy)
+
+
+def fit(features: np.ndarray, labels: np.ndarray, strength: float, n_classes: int, *, threads: int) -> Solution:
+    """One classifier (S = 1) on all rows at the strength chosen; see `fit_path`."""
+    return fit_path(features, labels, [strength], n_classes, threads=threads)
+
+
+def logits(solution: Solution, features: np.ndarray, block: int, *, threads: int = 1) -> np.ndarray:
+    """Logits float32 (N, K) of the first strength's classifier.
+
+    Rows are multiplied in blocks of exactly `block` rows, the last one padded, so a row's bits do not depend on how many
+    rows there are. Finite for finite features.
+    """
+    check_rows(features, "features")
+    if features.shape[1] != solution.weights.shape[1]:
+        raise UsageError(f"features have {features.shape[1]} columns, the classifier {solution.weights.shape[1]}.")
+    with fixed_threads(threads):
+        return _logits(solution.weights[0], solution.intercepts[0], features, block)
+
+
+def choose_strength(
+    features: np.ndarray,
+    labels: np.ndarray,
+    n_classes: int,
+    *,
+    strengths: Sequence[float] = STRENGTHS,
+    holdout: float = 0.1,
+    seed: int,
+    names: Sequence[str],
+    threads: int,
+) -> Choice:
+    """Choose the strength with the best accuracy on a stratified hold-out; of equals the smallest C, the most regular.
+
+    Of each class round(holdout x rows) are held out, at least one and never all, first in the order of the sha256 of
+    (seed, name): which items they are depends on nothing else of the order or of the other items of the class.
+    A class with a single row cannot be in both parts: then nothing is held out, C = 1, and `reason` says so.
+
+    Args:
+        features: float32 (N, D).
+        labels: int (N,), in 0..n_classes-1.
+        n_classes: K.
+        strengths: C to choose from.
+        holdout: share of each class, above 0 and below 1.
+        seed: of the hold-out.
+        names: N item names, each once.
+        threads: torch threads.
+
+    Raises:
+        UsageError: as `fit_path`, or names are not N different ones, or holdout is out of range.
+        RunError: features are not finite.
+    """
+    check_rows(features, "train features")
+    check_labels(labels, len(features), n_classes)
+    if len(names) != len(features) or len(set(names)) != len(names):
+        raise UsageError(
+            f"{len(features)} different item names are needed, not {len(names)} ({len(set(names))} different)."
+        )
+    if not 0 < holdout < 1:
+        raise UsageError(f"holdout must lie between 0 and 1, not {holdout}.")
+    counts = np.bincount(labels, minlength=n_classes)
+    if (counts > 0).sum() == 1:
+        return _unchosen(len(features), "C = 1: train has one class only, so every strength gives the same classifier")
+    if (counts == 1).any():
+        alone = int((counts == 1).sum())
+        return _unchosen(len(features), f"C = 1: {alone} classes have one train item, so no stratified hold-out exists")
+    held = _held_out(labels, counts, names, holdout, seed)
+    candidates = tuple(sorted(map(float, strengths)))
+    path = fit_path(features[~held], labels[~held], candidates, n_classes, threads=threads)
+    with fixed_threads(threads):
+        accuracy = _accuracies(path.weights, path.intercepts, features[held], labels[held])
+    best = int(np.argmax(accuracy))
+    reason = f"best of {len(candidates)} on {int(held.sum())} held-out items: accuracy {accuracy[best]:.4f}"
+    return Choice(candidates[best], candidates, accuracy, np.flatnonzero(~held), reason)
+
+
+def _unchosen(n_rows: int, reason: str) -> Choice:
+    return Choice(1.0, (), np.empty(0), np.arange(n_rows), reason)
+
+
+def _held_out(labels: np.ndarray, counts: np.ndarray, names: Sequence[str], share: float, seed: int) -> np.ndarray:
+    """Bool (N,): the hold-out; every class present has at least two rows."""
+    digests = np.array([hashlib.sha256(f"{seed}\0{name}".encode()).hexdigest() for name in names])
+    held = np.zeros(len(labels), bool)
+    for label in np.flatnonzero(counts):
+        rows = np.flatnonzero(labels == label)
+        rows = rows[np.argsort(digests[rows])]
+        held[rows[: min(max(1, round(share * len(rows))), len(rows) - 1)]] = True
+    return held
+
+
+def _logits(weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, block: int) -> np.ndarray:
+    import torch
+
+    out = np.empty((len(features), len(intercepts)), np.float32)
+    matrix, done = torch.tensor(weights), 0
+    for used, part in padded_blocks(features, block):
+        out[done : done + used] = (torch.tensor(part) @ matrix).numpy()[:used] + intercepts
+        done += used
+    return out
+
+
+def _accuracies(weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Float64 (S,): share of rows whose true class has the one largest logit; a tie counts as wrong."""
+    accuracy = np.empty(len(weights))
+    rows = np.arange(len(labels))
+    for at, (matrix, intercept) in enumerate(zip(weights, intercepts, strict=True)):
+        answers = _logits(matrix, intercept, features, 1024)
+        truth = answers[rows, labels]
+        answers[rows, labels] = -np.inf
+        accuracy[at] = (truth > answers.max(1)).mean()
+    return accuracy
