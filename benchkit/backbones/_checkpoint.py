@@ -30,16 +30,18 @@ NESTS = (
 PREFIXES = ("module.", "_orig_mod.", "backbone.", "encoder.", "model.", "net.")
 
 
-def find_checkpoint(checkpoint: str | None) -> Path | None:
-    """The file that `model.backbone.checkpoint` names; None when it is not set. Imports neither torch nor the package.
+def find_checkpoint(checkpoint: str | None, weights: str | None = None) -> Path | None:
+    """The weights file that a conf names, or None. Imports neither torch nor the package.
+
+    Args:
+        checkpoint: path of a file.
+        weights: "package:NAME", the one weights file inside an installed Python package; `checkpoint` goes first.
 
     Raises:
         UsageError: there is no such file, its format is not one of SUFFIXES, or the package is not installed.
     """
     if not checkpoint:
-        return None
-    if checkpoint.startswith(PACKAGE):
-        return _in_package(checkpoint.removeprefix(PACKAGE))
+        return _in_package(weights) if weights else None
     path = Path(checkpoint).expanduser()
     if not path.is_file():
         raise UsageError(f"model.backbone.checkpoint={checkpoint}: there is no such file.")
@@ -48,7 +50,10 @@ def find_checkpoint(checkpoint: str | None) -> Path | None:
     return path
 
 
-def _in_package(name: str) -> Path:
+def _in_package(weights: str) -> Path:
+    name = weights.removeprefix(PACKAGE)
+    if name == weights:
+        raise UsageError(f"model.backbone.weights={weights}: write package:NAME, or give a file as checkpoint=FILE.")
     try:
         files = importlib.metadata.files(name) or []
     except importlib.metadata.PackageNotFoundError as error:
@@ -95,8 +100,8 @@ def _read(path: Path) -> Any:
         raw = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UsageError(
-            f"{path} holds Python code or objects besides tensors, or is damaged, and is not opened: loading such a file "
-            "can run anything. Where you trust it, save its state_dict() alone with torch.save, or as .safetensors."
+            f"{path} holds Python code or objects besides tensors, or is damaged, and is not opened: loading it could "
+            "run anything. Where you trust it, save its state_dict() alone with torch.save, or as .safetensors."
         ) from error
     except Exception as error:
         raise UsageError(f"{path} cannot be read as weights ({error}): it may be damaged; get it again.") from error
@@ -144,13 +149,7 @@ def load_into(
         notes.append("tensors were taken in their order, their names being another library's")
     elif convert is not None:
         state = dict(convert(state, module))
-    wrong = [
-        f"{k} {tuple(v.shape)} for {tuple(target[k].shape)}"
-        for k, v in state.items()
-        if k in target and v.shape != target[k].shape
-    ]
-    if wrong:
-        raise UsageError(f"{source} is of another architecture: {_some(wrong)} differ in shape.")
+    _refuse_shapes(state, target, source)
     missing = [k for k in target if k not in state and not k.endswith("num_batches_tracked")]
     left_out = tuple(k for k in missing if k.startswith(tuple(f"{o}." for o in optional)) or k in optional)
     unused = tuple(k for k in state if k not in target)
@@ -159,6 +158,16 @@ def load_into(
     notes += [f"the file has no classifier ({_some(left_out)}): there are no logits"] if left_out else []
     notes += [f"not used of the file: {_some(unused)}"] if unused else []
     return LoadReport(left_out, unused, tuple(notes))
+
+
+def _refuse_shapes(state: Mapping[str, Tensor], target: Mapping[str, Tensor], source: str) -> None:
+    both = [(name, state[name], target[name]) for name in target if name in state]
+    wrong = [f"{name} {tuple(a.shape)} for {tuple(b.shape)}" for name, a, b in both if a.shape != b.shape]
+    if wrong:
+        raise UsageError(f"{source} is of another architecture or input size: shapes differ at {_some(wrong)}.")
+    kinds = [f"{name} {a.dtype}" for name, a, b in both if a.is_floating_point() != b.is_floating_point()]
+    if kinds:
+        raise UsageError(f"{source} holds quantised or otherwise converted weights: {_some(kinds)}.")
 
 
 def _refuse_partial(missing: list[str], unused: tuple[str, ...], total: int, source: str) -> None:
@@ -180,8 +189,12 @@ def _strip(state: dict[str, Tensor], target: Mapping[str, Any], notes: list[str]
             if hits or whole is None:
                 return state
             best = whole
-        notes.append(f"took the prefix {best!r} off the names")
-        state = _without(state, best)
+        inner = _without(state, best)
+        dropped = len(state) - len(inner)
+        notes.append(
+            f"took the prefix {best!r} off the names" + (f"; {dropped} without it not used" if dropped else "")
+        )
+        state = inner
 
 
 def _without(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

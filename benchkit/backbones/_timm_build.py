@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int, pad: bool) -> TimmBackbone:
     """See `benchkit.backbones.timm.build`."""
     arch = known_arch(settings.arch)
-    path = None if random else find_checkpoint(settings.checkpoint)
+    path = None if random else find_checkpoint(settings.checkpoint, settings.weights)
     published = settings.pretrained and path is None and not random
     outline = seeded(seed, lambda: _create(arch, settings.extra_kwargs, meta=True))
     own_size = int(outline.pretrained_cfg["input_size"][-1])
@@ -132,7 +132,7 @@ def _load(net: Any, path: Any, match: str) -> tuple[str, ...]:
 
 def _try(backbone: TimmBackbone, size: int) -> None:
     try:
-        backbone.shapes(size, size, [f"patch@{0}", f"{backbone.own_pool}@final"])
+        backbone.shapes(size, size, ["patch@0", f"{backbone.own_pool}@final"])
     except (RuntimeError, AssertionError, ValueError) as error:
         own = backbone.net.pretrained_cfg["input_size"][-1]
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from benchkit.features import FINAL, Layer
 
 # What `model.global_pool` says -> our name of the pool. Everything else averages a map.
 OWN_POOLS = {"token": "cls", "map": "attn"}
+# Families whose final tokens are not in the order of the image; their last stage's map is.
+UNORDERED = {"hiera"}
 
 
 class TimmBackbone(Backbone):
@@ -71,10 +74,11 @@ class TimmBackbone(Backbone):
     def _final(self, final: Any, last: Tensor | None) -> Tokens:
         assert last is not None
         own = self.net.forward_head(final, pre_logits=True)
+        ordered = type(self.net).__module__.rpartition(".")[2] not in UNORDERED
         is_tokens = isinstance(final, Tensor) and final.ndim == 3
         return Tokens(
             cls=final[:, 0] if is_tokens and self.has_cls else None,
-            map=final_map(final, last, self.prefix),
+            map=final_map(final, last, self.prefix) if ordered else last,
             own=own if own.ndim == 2 else None,
             extra={"logits": lambda: self.net.forward_head(final)} if "logits" in self.pools else {},
         )
@@ -100,10 +104,8 @@ def final_map(final: Any, last: Tensor, prefix: int) -> Tensor:
 
 def class_token(net: Any) -> Any:
     """The class token's parameter, or None; registers are prefix tokens too, but none of them is it."""
-    for owner in (net, getattr(net, "embeds", None)):  # NaFlexViT keeps it in `embeds`
-        if getattr(owner, "cls_token", None) is not None:
-            return owner.cls_token
-    return None
+    own = getattr(net, "cls_token", None)
+    return own if own is not None else getattr(getattr(net, "embeds", None), "cls_token", None)  # NaFlexViT: in embeds
 
 
 def own_pool(net: Any, has_cls: bool) -> str:
@@ -125,6 +127,4 @@ def token_norm(net: Any) -> nn.Module | None:
 
 
 def _arguments(function: Any) -> set[str]:
-    import inspect
-
     return set(inspect.signature(function).parameters)

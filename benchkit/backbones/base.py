@@ -46,6 +46,9 @@ class Tokens(NamedTuple):
 class Backbone(nn.Module):
     """A frozen model. A subclass sets the attributes and writes `tokens`; `forward` pools, names and checks.
 
+    A class named in a conf by its dotted path is called as `build` of the modules here is: with its settings (an
+    instance of its own dataclass `Settings`) and size, random, seed and pad by keyword.
+
     Attributes:
         name: for tables and folders.
         depth: how many layers can be asked for by number.

@@ -19,7 +19,10 @@ class Settings:
     pretrained: bool = setting(True, "use timm's published weights (from its hub, or its local cache)")
     # What a file holds enters the identity through the hash of the weights in memory; where it lies does not.
     checkpoint: str | None = setting(
-        None, "weights file (.safetensors, .pt, .pth, .th), or package:NAME for one in a Python package", identity=False
+        None, "weights file (.safetensors, .pt, .pth, .th) in place of the published weights", identity=False
+    )
+    weights: str | None = setting(
+        None, "package:NAME: the weights file inside that Python package, when no checkpoint is given", identity=False
     )
     checkpoint_match: str = setting(
         "name", "name, or order: another library's names in timm's order (used when no name fits)", identity=False

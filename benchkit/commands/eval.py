@@ -58,7 +58,7 @@ def run_eval(given: argparse.Namespace) -> int:
                     arguments=settings,
                     overwrite_eval=given.overwrite_eval,
                     records=given.records,
-                )  # fmt: skip
+                )
             )
         except BenchkitError as error:
             say(str(error))

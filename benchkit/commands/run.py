@@ -47,7 +47,7 @@ def run_all(given: argparse.Namespace) -> int:
                     outputs=given.outputs,
                     overwrite_eval=given.overwrite_eval,
                     records=given.records,
-                )  # fmt: skip
+                )
             )
         except BenchkitError as error:
             say(str(error))

@@ -96,7 +96,7 @@ class ImageFolder(Dataset):
     def _evaluated(self) -> set[str]:
         fraction = self.settings.test_fraction
         if fraction is None:
-            fraction = 1.0 if self.settings.train_split in ("", "none") else 0.25
+            fraction = 1.0 if self.settings.train_split == "none" else 0.25
         chosen: set[str] = set()
         by_class = defaultdict(list)
         for name in self._all[""]:

@@ -37,7 +37,7 @@ class Retrieval(Benchmark):
     level = "high"
     source = "leave-one-out retrieval as in VisBench; average precision as in Manning et al. 2008, ch. 8"
     defaults: Mapping[str, Any] = {
-        "data": {"name": "scenes", "train_split": "none"},
+        "data": {"name": "scenes"},
         "model": {"head": {"name": "embed"}},
     }
     needs = ("embedding",)

@@ -109,10 +109,9 @@ def _predict(job: Job, build: Path, key: str, items: Sequence[str], skipped: Map
         truth = job.train.truth(train)
         if job.family.floor_head:
             whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
-        if head.trains or head.votes:
-            with TagFeatures(build, train) as features:
-                head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
-            log = {name: value for name, value in head.log().items()}
+        with TagFeatures(build, train) as features:
+            head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
+        log = head.log()
     with TagFeatures(build, list(items)) as features:
         fields = head.predict(key, features, FIT_THREADS)
     whole.update({f"fit/{name}": np.float64(value) for name, value in log.items()})

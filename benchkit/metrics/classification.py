@@ -130,11 +130,11 @@ def _complaint(votes: bool) -> str:
 
 def _check(labels: Labels | None, scores: Scores, bad: NDArray[np.bool_], complaint: str) -> None:
     if bad.any():
-        raise RunError(
-            f"scores: row {int(bad.any(axis=1).argmax())} {complaint}. The head or its features diverged: export again in float32."
-        )
-    if labels is not None and ((labels < 0) | (labels >= scores.shape[1])).any():
-        row = int(((labels < 0) | (labels >= scores.shape[1])).argmax())
+        row = int(bad.any(axis=1).argmax())
+        raise RunError(f"scores: row {row} {complaint}. The head or its features diverged: export again in float32.")
+    unknown = np.zeros(0, bool) if labels is None else (labels < 0) | (labels >= scores.shape[1])
+    if labels is not None and unknown.any():
+        row = int(unknown.argmax())
         raise RunError(
             f"labels: row {row} is {labels[row]}, and the scores have classes 0 to {scores.shape[1] - 1}. "
             "Targets and predictions were made with different class lists: export both again."
