@@ -653,6 +653,28 @@ def test_a_field_on_one_side_only_is_a_difference():
     assert [str(each) for each in found] == ["eval.new was (not there), now 2", "eval.gone was 1, now (not there)"]
 
 
+@dataclasses.dataclass
+class Inner:
+    kept: int = setting(1, "kept")
+    progress: bool = setting(True, "progress", identity=False)
+
+
+@dataclasses.dataclass
+class Outer:
+    inner: Inner = dataclasses.field(default_factory=Inner)
+    paths: dict[str, str] = setting({}, "where things are", identity=False)
+    pathsize: int = setting(1, "counts, though its name begins alike")
+
+
+def test_what_counts_is_found_below_nested_settings_and_dicts():
+    counts = diff.counts_of({"eval": Outer})
+    assert counts("eval.inner.kept")
+    assert counts("eval.pathsize")
+    assert not counts("eval.inner.progress")
+    assert not counts("eval.paths")
+    assert not counts("eval.paths.images")
+
+
 def test_identity_view_is_what_fingerprints_see():
     first = diff.identity_view(build_with("", "model.features.layers=3", "model.device=cpu", "data.num_workers=4"))
     second = diff.identity_view(build_with("", "model.features.layers=3", "eval.threads=3"))
