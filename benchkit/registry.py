@@ -12,7 +12,6 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Callable
 from typing import Any
 
 from benchkit.errors import UsageError
@@ -27,7 +26,7 @@ class Component:
     kind: str
     name: str
     settings: type
-    build: Callable[..., Any]
+    build: Any  # a callable; of a family, the class with its level, defaults and folder
     module: Any
 
 

@@ -56,7 +56,7 @@ class _Files:
         """Everything `Benchmark.draw` takes."""
         prediction = {c: self.predictions.item(c, self.predictions.position[name]) for c in self.predictions.columns}
         row = self.targets.position[name]
-        target = {c: self.targets.item(c, row) for c in self.targets.columns}
+        target: dict[str, Any] = {c: self.targets.item(c, row) for c in self.targets.columns}
         return prediction, {**target, "meta": self.targets.meta}, self._thumb(target["views"].split("\n")[0])
 
     def _thumb(self, view: str) -> Any:
@@ -75,3 +75,29 @@ class _Files:
         for table in (self.predictions, self.targets, self.thumbs):
             if table is not None:
                 table.close()
+
+
+def score_bars(path: Path, records: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Path:
+    """Headline score of every model on every benchmark, with intervals and the floor as a line; returns the PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    shown = {name: by_tag for name, by_tag in records.items() if by_tag}
+    figure = Figure(figsize=(1.5 + 3.2 * max(len(shown), 1), 3.6))
+    grid = figure.subplots(1, max(len(shown), 1), squeeze=False)[0]
+    for axes, (benchmark, by_tag) in zip(grid, shown.items(), strict=False):
+        metric = next(iter(next(iter(by_tag.values()))["scores"]))
+        for place, (tag, record) in enumerate(by_tag.items()):
+            score = record["scores"][metric]
+            low, high = score["interval"] or (score["value"], score["value"])
+            error = [[max(score["value"] - low, 0)], [max(high - score["value"], 0)]]
+            axes.bar(place, score["value"], yerr=error, capsize=4, label=tag)
+        if score["floor"] is not None:
+            axes.axhline(score["floor"], color="black", linestyle=":", label="floor")
+        axes.set_title(f"{benchmark}: {metric}", parse_math=False)
+        axes.set_xticks([])
+    grid[-1].legend(fontsize=7)
+    figure.tight_layout()
+    with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
+        FigureCanvasAgg(figure).print_png(handle)
+    return path

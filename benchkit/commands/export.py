@@ -52,7 +52,12 @@ def _benchmark_help(argv: Sequence[str]) -> int:
     made = argparse.ArgumentParser(add_help=False)
     made.add_argument("--benchmark", nargs="+")
     names = made.parse_known_args(argv)[0].benchmark
-    return guarded(lambda: [print(describe(name)) for name in names if "=" not in name] and 0, "--traceback" in argv)
+
+    def work() -> int:
+        print("\n\n".join(describe(name) for name in names if "=" not in name))
+        return 0
+
+    return guarded(work, "--traceback" in argv)
 
 
 def run_export(given: argparse.Namespace, report: object) -> tuple[int, list]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from benchkit.commands._shared import dashed, guarded, parser
 
@@ -99,10 +100,9 @@ def _tags(outputs: str | None) -> str:
         for tag in where.tags(benchmark):
             record = read_record(where.tag(benchmark, tag))
             state = "not finished" if record is None else "scored" if record["scores"] else "exported"
-            metric, score = (
-                next(iter((record or {}).get("scores", None).items()), ("", {})) if state == "scored" else ("", {})
-            )
-            rows.append([benchmark, tag, state, metric, number(score.get("value")) if metric else ""])
+            scores: dict[str, Any] = (record or {}).get("scores") or {}
+            metric = next(iter(scores), "")
+            rows.append([benchmark, tag, state, metric, number(scores[metric]["value"]) if metric else ""])
     return (
         render(["benchmark", "tag", "state", "metric", "value"], rows, "table") if rows else f"no tags in {where.root}"
     )

@@ -64,10 +64,8 @@ class ImageFolder(Dataset):
     @cached_property
     def _all(self) -> dict[str, list[str]]:
         """Item names by split on disk ('' where the folder has none)."""
-        if self.has_splits:
-            found = {s.name: self._below(s) for s in _folders(self.root)}
-        else:
-            found = {"": self._below(self.root)}
+        tops = {s.name: s for s in _folders(self.root)} if self.has_splits else {"": self.root}
+        found = {name: self._below(top) for name, top in tops.items()}
         if not any(found.values()):
             raise UsageError(f"data.root={self.root} holds no images below class folders. Expected: {LAYOUT}.")
         return found

@@ -55,21 +55,21 @@ class Classification(Benchmark):
         """From `scores` (N, K) and `label` (N)."""
         scores, labels = np.asarray(predictions.read("scores")), np.asarray(targets.read("label"))
         votes = predictions.meta["scores_are"] == "votes"
-        columns: Columns = {"top1": scores_of.top_k(scores, labels, 1).astype(np.float64)}
-        if scores.shape[1] > 5:
-            columns["top5"] = scores_of.top_k(scores, labels, 5).astype(np.float64)
+        columns: Columns = {}
+        for name, k in (("top1", 1), ("top5", 5)):
+            hit = scores_of.top_k(scores, labels, k)
+            if hit is not None:
+                columns[name] = hit.astype(np.float64)
         if not votes:
             columns["nll"] = scores_of.nll(scores, labels)
-        sure = scores_of.vote_confidence(scores) if votes else scores_of.confidence(scores)
+        sure = scores_of.confidence(scores, votes=votes)
         return {**columns, "stats/confidence": sure, "stats/label": labels}
 
     def summarize(self, columns: Columns) -> dict[str, float | None]:
         """Means, and the two scores that are no mean over items."""
         correct, labels = columns["top1"], columns["stats/label"]
-        means = {name: mean_defined(columns[name])[0] for name in ("top1", "top5", "nll") if name in columns}
         return {
-            **{"top5": None, "nll": None},
-            **means,
+            **{name: mean_defined(columns[name])[0] if name in columns else None for name in ("top1", "top5", "nll")},
             "mean_class_acc": scores_of.mean_class_accuracy(correct, labels),
             "ece": scores_of.ece(columns["stats/confidence"], correct, self.settings.ece_bins),
         }

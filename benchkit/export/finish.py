@@ -114,7 +114,7 @@ def _predict(job: Job, build: Path, key: str, items: Sequence[str], skipped: Map
         log = head.log()
     with TagFeatures(build, list(items)) as features:
         fields = head.predict(key, features, FIT_THREADS)
-    whole.update({f"fit/{name}": np.float64(value) for name, value in log.items()})
+    whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
     write_table(build / "predictions.h5", "predictions", items, fields, whole, {"scores_are": head.scores_are})
     _write_state(head, build / "head.safetensors")
     return log

@@ -96,8 +96,9 @@ class Job:
         return {**ids, "checkpoint": self._checkpoint()}
 
     def _checkpoint(self) -> dict[str, Any] | None:
-        path = getattr(self.conf.backbone.settings, "checkpoint", None)
-        if not path:
+        settings = self.conf.backbone.settings
+        path = getattr(settings, "checkpoint", None) or getattr(settings, "weights", None)
+        if not path or self.conf.model.random:
             return None
         if str(path).startswith("package:"):
             return _package(str(path).removeprefix("package:"))

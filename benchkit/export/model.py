@@ -140,7 +140,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise UsageError(f"model.device={name} is no torch device: use auto, cpu, cuda, cuda:1 or mps.") from error
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}.get(device.type, lambda: True)
-    if not there():
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device.type, True):
         raise UsageError(f"model.device={name}, but torch finds no such device here: use model.device=cpu.")
     return device

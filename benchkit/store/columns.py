@@ -40,14 +40,15 @@ def row_sums(rows: np.ndarray) -> np.ndarray:
     """crc32 of the bytes of every row, uint32 (N,)."""
     rows = np.ascontiguousarray(rows)
     size = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
-    view = memoryview(rows.reshape(-1).view(np.uint8)) if rows.size else memoryview(b"")
+    view = rows.reshape(-1).view(np.uint8).data if rows.size else memoryview(b"")
     sums = (zlib.crc32(view[i * size : (i + 1) * size]) for i in range(len(rows)))
     return np.fromiter(sums, dtype=np.uint32, count=len(rows))
 
 
 def ragged_sum(values: np.ndarray, shape: np.ndarray) -> int:
     """crc32 of one CSR item: its shape, then its values."""
-    return zlib.crc32(np.ascontiguousarray(values), zlib.crc32(np.ascontiguousarray(shape, dtype=np.int64)))
+    start = zlib.crc32(np.ascontiguousarray(shape, dtype=np.int64).data)
+    return zlib.crc32(np.ascontiguousarray(values).data, start)
 
 
 def text_rows(texts: Sequence[str]) -> np.ndarray:

@@ -91,8 +91,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write strict JSON (no NaN) atomically, with sorted keys so that equal values are equal bytes."""
-    write_text(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
+    """Write strict JSON (no NaN) atomically; keys keep their order, which is the order of tables."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def write_json_once(path: Path, value: Any) -> bool:

@@ -14,7 +14,10 @@ from benchkit.store.table import Table
 class Items(Protocol):
     """Fields of named items, always in the order of `names`."""
 
-    names: Sequence[str]
+    @property
+    def names(self) -> Sequence[str]:
+        """Item names."""
+        ...
 
     @property
     def meta(self) -> Mapping[str, Any]:

@@ -26,8 +26,13 @@ Range = tuple[int, int]  # offset and length in bytes
 def append(path: Path, kind: str, version: int, checked: Sequence[Range]) -> None:
     """Seal a closed HDF5 file; `checked` are the byte ranges that row checksums cover."""
     size = path.stat().st_size
-    trailer = {"checked": sorted(checked), "kind": kind, "size": size, "version": version}
-    trailer["crc32"] = _sum_outside(path, size, trailer["checked"])
+    trailer = {
+        "checked": sorted(checked),
+        "crc32": _sum_outside(path, size, sorted(checked)),
+        "kind": kind,
+        "size": size,
+        "version": version,
+    }
     text = json.dumps(trailer, sort_keys=True, separators=(",", ":")).encode()
     with path.open("ab") as handle:
         handle.write(text + MAGIC + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little"))

@@ -25,6 +25,7 @@ import torch
 ROWS = 1024  # rows per block
 MEMORY = 20  # pairs that L-BFGS keeps
 TRIALS = 30  # lengths tried along one direction
+FAR = -60.0  # logits further below the top count as this far: e^-60 is nothing, and denormal numbers are slow
 
 
 class State(NamedTuple):
@@ -166,6 +167,7 @@ def _log_loss_(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     logits -= logits.gather(1, labels)
     top = logits.amax(1, keepdim=True)
     logits -= top
+    logits.clamp_min_(FAR)
     logits.exp_()
     truth = logits.gather(1, labels)
     logits.scatter_(1, labels, 0.0)

@@ -1,0 +1,92 @@
+"""The whole path in under a minute: a pretrained model, its random twin and a colour histogram on generated scenes.
+
+Needs no network and no data; the weights come with the extra `demo`. Every benchmark that has generated data takes part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchkit.commands._shared import dashed, guarded, parser, say
+from benchkit.commands._tables import number, render
+
+MODELS: tuple[tuple[str, bool], ...] = (
+    ("efficientnet_lite0", False),
+    ("efficientnet_lite0", True),
+    ("color_histogram", False),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns the exit status."""
+    made = parser("benchkit demo", __doc__)
+    made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
+    given = made.parse_args(dashed(sys.argv[1:] if argv is None else argv))
+    return guarded(lambda: run_demo(given), given.traceback)
+
+
+def run_demo(given: argparse.Namespace) -> int:
+    """Export and score every family for every model, then print one table and leave a picture."""
+    from benchkit import registry
+    from benchkit.commands._pictures import contact_sheet, score_bars
+    from benchkit.store.outputs import Outputs
+
+    started = time.monotonic()
+    families = registry.names("eval")
+    records: dict[str, dict[str, dict[str, Any]]] = {family: {} for family in families}
+    for conf, random in MODELS:
+        for record in _scored(conf, random, families, given.outputs):
+            records[record["benchmark"]][record["tag"]] = record
+    print(render(*_rows(records), "table"))
+    print("generated scenes: they compare models under one condition and stand for no photograph")
+    root = Outputs(given.outputs).root
+    pictures = [score_bars(root / "demo.png", records)]
+    first = records.get("classification", {}).get(MODELS[0][0])
+    if first:
+        pictures.append(contact_sheet(root / "results" / "classification" / first["tag"], first))
+    print(f"files: {root / 'results'}; pictures: {', '.join(map(str, pictures))}")
+    print(
+        f"{time.monotonic() - started:.0f} s. Your own photos: benchkit run --conf efficientnet_lite0 "
+        "--benchmark classification data.root=DIR"
+    )
+    return 0 if all(records.values()) else 3
+
+
+def _scored(conf: str, random: bool, families: Sequence[str], outputs: str | Path | None) -> list[dict[str, Any]]:
+    from benchkit.errors import BenchkitError
+    from benchkit.eval import evaluate
+    from benchkit.export import export
+    from benchkit.export.job import Outcome
+
+    found = []
+    for end in export(conf, families, random=random, outputs=outputs, say=lambda text: None, command="benchkit demo"):
+        try:
+            if not isinstance(end, Outcome):
+                raise end
+            found.append(evaluate(end.benchmark, end.tag, outputs=outputs).record)
+        except BenchkitError as error:  # a model that cannot do a benchmark shows as n/a
+            say(f"{conf}: {error}")
+    return found
+
+
+def _rows(records: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> tuple[list[str], list[list[str]]]:
+    """One row per benchmark: its headline metric for every model, with interval, and the floor."""
+    tags = list(dict.fromkeys(tag for by_tag in records.values() for tag in by_tag))
+    rows = []
+    for benchmark, by_tag in records.items():
+        if not by_tag:
+            continue
+        metric, score = next(iter(next(iter(by_tag.values()))["scores"].items()))
+        cells = [_cell(by_tag[tag]["scores"][metric]) if tag in by_tag else "n/a" for tag in tags]
+        rows.append([benchmark, f"{metric} ({score['better']})", *cells, number(score["floor"])])
+    return ["benchmark", "metric (better)", *tags, "floor"], rows
+
+
+def _cell(score: Mapping[str, Any]) -> str:
+    interval = f" [{number(score['interval'][0])}, {number(score['interval'][1])}]" if score["interval"] else ""
+    return number(score["value"]) + interval
