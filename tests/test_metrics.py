@@ -83,7 +83,7 @@ class TestProbabilities:
         assert ours.mean() == pytest.approx(sk.log_loss(labels, shares, labels=np.arange(7)))
         np.testing.assert_allclose(classification.confidence(logits), shares.max(axis=1))
         votes = classification.nll(shares * 9, labels, votes=True)  # votes need not sum to 1
-        np.testing.assert_allclose(votes, ours)
+        np.testing.assert_allclose(votes, np.minimum(ours, -math.log(classification.LEAST_PROBABILITY)))
 
     def test_votes_by_hand(self):
         votes = np.array([[3.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
