@@ -183,6 +183,13 @@ class TestRetrieval:
             np.testing.assert_allclose(columns["AP"][labels == label], np.mean(np.arange(1, positives + 1) / last))
         assert columns["recall@10"].sum() == 0
 
+    def test_copies_tie_whatever_the_product_says(self):
+        features = np.array([[1, 0], [3, 4], [0, 1], [6, 8]], np.float32)  # 1 and 3 have one direction
+        searched = ranking._Gallery(features, np.array([0, 0, 0, 1]), holds_queries=True)
+        assert (searched.copies.tolist(), searched.originals.tolist()) == ([3], [1])
+        distance = np.array([[-1, -0.6, 0, -0.59999]], np.float32)  # a product that favours the positive
+        assert searched.rank(distance, np.array([0]), slice(0, 1)) == ((pytest.approx((1 / 2 + 2 / 3) / 2),), (2,))
+
     def test_a_negative_as_similar_as_a_positive_goes_first(self):
         features = np.array([[1, 0], [0, 1], [0, 2], [-1, 0]], np.float32)
         assert ranking.retrieval(features, np.array([0, 0, 1, 1]))["AP"][0] == pytest.approx(1 / 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,28 +56,21 @@ def retrieval(
     if gallery is not None:
         _check(*gallery, "gallery features")
     searched = _Gallery(*(gallery or (features, labels)), holds_queries=gallery is None)
-    begin, end = (np.searchsorted(searched.labels, labels, side) for side in ("left", "right"))
-    precision, best_rank = np.full(len(features), np.nan), np.full(len(features), np.nan)
+    scores = np.full((2, len(features)), np.nan)  # AP, rank of the best positive
     block = block or searched.default_block
     distance = np.empty((block, len(searched.rows)), np.float32)
-
-    def rank(part: slice, start: int) -> None:
-        for first in range(part.start, part.stop, ROWS_AT_ONCE):
-            rows = slice(first, min(first + ROWS_AT_ONCE, part.stop))
-            here = distance[rows.start - start : rows.stop - start]
-            precision[rows], best_rank[rows] = searched.rank(here, rows, begin[rows], end[rows])
-
+    rank = partial(_rank_part, searched, labels, scores)
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(features), block):
             stop = min(start + block, len(features))
             searched.distances(features[start:stop], out=distance)
-            share = -(-(stop - start) // threads)
-            parts = [slice(first, min(first + share, stop)) for first in range(start, stop, share)]
-            list(pool.map(rank, parts, [start] * len(parts)))  # one task per thread: waking costs more than imbalance
+            share = -(-(stop - start) // threads)  # one part per thread: waking up costs more than imbalance
+            parts = [range(first, min(first + share, stop)) for first in range(start, stop, share)]
+            list(pool.map(rank, (distance[part.start - start : part.stop - start] for part in parts), parts))
             if progress is not None:
                 progress(stop, len(features))
-    hits = {f"recall@{k}": np.where(np.isnan(best_rank), np.nan, best_rank <= k) for k in recalls}
-    return {"AP": precision, **hits}
+    hits = {f"recall@{k}": np.where(np.isnan(scores[1]), np.nan, scores[1] <= k) for k in recalls}
+    return {"AP": scores[0], **hits}
 
 
 class _Gallery:
@@ -99,8 +93,6 @@ class _Gallery:
         padded = np.zeros((len(out), queries.shape[1]), np.float32)
         np.negative(unit_rows(queries), out=padded[: len(queries)])
         np.matmul(padded, self.rows.T, out=out)
-        if self.copies.size:  # equal rows tie exactly, whatever BLAS does with their columns
-            out[:, self.copies] = out[:, self.originals]
 
     @property
     def default_block(self) -> int:
@@ -108,18 +100,35 @@ class _Gallery:
         return max(64, min(2048, BLOCK_BYTES // (4 * len(self.rows)) // 64 * 64))
 
     def rank(
-        self, distance: NDArray[np.float32], queries: slice, begin: NDArray[np.intp], end: NDArray[np.intp]
-    ) -> tuple[list[float], list[float]]:
-        """AP and best rank of a few queries; begin, end: where their class lies. Overwrites `distance`."""
-        keys = _ordered_keys(distance[:, : self.size])
+        self, distance: NDArray[np.float32], labels: NDArray[np.integer], queries: slice
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """AP and best rank of a few queries; their rows of `distance` are overwritten."""
+        distance = distance[:, : self.size]
+        if self.copies.size:  # equal rows tie exactly, whatever BLAS does with their columns
+            distance[:, self.copies] = distance[:, self.originals]
+        keys = _ordered_keys(distance)
+        begin, end = (np.searchsorted(self.labels, labels, side) for side in ("left", "right"))
         for row, first, last in zip(keys, begin, end, strict=True):
             row[first:last] |= 1
         if self.holds_queries:
             keys[np.arange(len(keys)), self.position[queries]] = SELF
         keys.sort(axis=1)
         positive = (keys[:, : self.size - self.holds_queries] & 1).astype(bool)
-        scores = [_score_ranking(row) for row in positive]
-        return [precision for precision, _ in scores], [best for _, best in scores]
+        precision, best_rank = zip(*map(_score_ranking, positive), strict=True)
+        return precision, best_rank
+
+
+def _rank_part(
+    searched: _Gallery,
+    labels: NDArray[np.integer],
+    scores: NDArray[np.float64],
+    distance: NDArray[np.float32],
+    queries: range,
+) -> None:
+    """Fill `scores[:, queries]`; `distance` has one row for each of these queries."""
+    for first in range(0, len(queries), ROWS_AT_ONCE):
+        few = slice(queries[first], min(queries[first] + ROWS_AT_ONCE, queries.stop))
+        scores[:, few] = searched.rank(distance[first : first + few.stop - few.start], labels[few], few)
 
 
 def _score_ranking(positive: NDArray[np.bool_]) -> tuple[float, float]:
