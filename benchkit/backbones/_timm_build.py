@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import timm
 import torch
 
-from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_state
+from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
 from benchkit.backbones._timm_layers import TimmBackbone
 from benchkit.backbones.base import Preprocess
 from benchkit.errors import UsageError
@@ -23,16 +23,21 @@ def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int,
     arch = known_arch(settings.arch)
     path = None if random else find_checkpoint(settings.checkpoint, settings.weights)
     published = settings.pretrained and path is None and not random
+    if not (random or path or published):
+        raise UsageError(
+            f"{arch} has no weights: give model.backbone.checkpoint=FILE ({', '.join(SUFFIXES)}), or --random for random ones."
+        )
     outline = seeded(seed, lambda: _create(arch, settings.extra_kwargs, meta=True))
     own_size = int(outline.pretrained_cfg["input_size"][-1])
-    arguments = size_arguments(outline, arch, size or own_size, own_size, pad)
-    net = seeded(seed, lambda: _create(arch, {**arguments, **settings.extra_kwargs}, published=published)).eval()
+    size = size or settings.size or own_size
+    arguments = {**settings.extra_kwargs, **size_arguments(outline, arch, size, own_size, pad)}
+    net = seeded(seed, lambda: _create(arch, arguments, published=published)).eval()
     notes = _load(net, path, settings.checkpoint_match) if path else ()
-    backbone = TimmBackbone(net, arch, preprocess_of(net, size or own_size)).eval()
+    backbone = TimmBackbone(net, arch, preprocess_of(net, size, settings.crop_pct)).eval()
     backbone.notes = tuple(notes)
     backbone.requires_grad_(False)
-    if size not in (None, own_size):
-        _try(backbone, size or own_size)
+    if size != own_size:
+        _try(backbone, size)
     return backbone
 
 
@@ -76,14 +81,22 @@ def _create(arch: str, arguments: dict[str, Any], *, published: bool = False, me
 
 
 def _no_weights(arch: str, error: Exception) -> str:
-    cfg = timm.get_pretrained_cfg(arch)
-    hub = getattr(cfg, "hf_hub_id", None) or f"timm/{arch}"
-    reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+    cfg = timm.models.get_pretrained_cfg(arch)
+    if cfg is None or not cfg.has_weights:
+        return (
+            f"timm publishes no weights for {arch}: name one of its tags ({', '.join(_tags(arch)) or 'it has none'}), give "
+            "model.backbone.checkpoint=FILE, or run with --random for random weights."
+        )
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
     return (
         f"the published weights of {arch} could not be had ({reason}). On a machine with network get them with "
-        f"`huggingface-cli download {hub} model.safetensors`, copy the file here and pass "
+        f"`huggingface-cli download {cfg.hf_hub_id or f'timm/{arch}'} model.safetensors`, copy the file here and pass "
         "model.backbone.checkpoint=FILE; or run with --random for random weights."
     )
+
+
+def _tags(arch: str) -> list[str]:
+    return timm.list_models(arch.split(".")[0] + ".*", pretrained=True)[:4]
 
 
 def size_arguments(outline: Any, arch: str, size: int, own_size: int, pad: bool) -> dict[str, Any]:
@@ -111,10 +124,11 @@ def size_arguments(outline: Any, arch: str, size: int, own_size: int, pad: bool)
     return {**arguments, "dynamic_img_size": True} if pad and "dynamic_img_size" in accepted else arguments
 
 
-def preprocess_of(net: Any, size: int) -> Preprocess:
+def preprocess_of(net: Any, size: int, crop_pct: float | None = None) -> Preprocess:
     """The preprocessing in timm's table for the weights, at the asked size."""
     cfg = net.pretrained_cfg
-    return Preprocess(size, cfg["interpolation"], tuple(cfg["mean"]), tuple(cfg["std"]), float(cfg["crop_pct"]))
+    crop = float(cfg["crop_pct"] if crop_pct is None else crop_pct)
+    return Preprocess(size, cfg["interpolation"], tuple(cfg["mean"]), tuple(cfg["std"]), crop)
 
 
 def _load(net: Any, path: Any, match: str) -> tuple[str, ...]:

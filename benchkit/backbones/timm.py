@@ -16,7 +16,9 @@ class Settings:
     """Which timm model, and where its weights come from."""
 
     arch: str = setting("", "timm's name of the architecture, with or without the tag of its weights")
-    pretrained: bool = setting(True, "use timm's published weights (from its hub, or its local cache)")
+    pretrained: bool = setting(
+        True, "without a file, use timm's published weights (its hub or local cache); false: a file must be given"
+    )
     # What a file holds enters the identity through the hash of the weights in memory; where it lies does not.
     checkpoint: str | None = setting(
         None, "weights file (.safetensors, .pt, .pth, .th) in place of the published weights", identity=False
@@ -27,6 +29,8 @@ class Settings:
     checkpoint_match: str = setting(
         "name", "name, or order: another library's names in timm's order (used when no name fits)", identity=False
     )
+    size: int | None = setting(None, "side of the images in pixels when data.size does not say (default: timm's)")
+    crop_pct: float | None = setting(None, "share of the resized short side that is kept (default: timm's)")
     extra_kwargs: dict[str, Any] = setting({}, "further arguments of timm.create_model, such as pad_type: same")
 
 
@@ -37,7 +41,7 @@ def build(
 
     Args:
         settings: which model.
-        size: side of the images in pixels; None for the model's own.
+        size: side of the images in pixels; None for `settings.size`, or else timm's.
         random: random weights, from `seed` alone, in place of trained ones.
         seed: of everything random while building; the global random state is neither read nor changed.
         pad: images of many shapes will come, each a multiple of the patch.

@@ -17,6 +17,7 @@ from benchkit.export.forward import Forward
 from benchkit.export.job import Job
 from benchkit.features import plan_keys
 from benchkit.preprocess import Preprocess
+from benchkit.provenance.code import code_hash
 from benchkit.provenance.identity import identity_hash
 
 BANK_VERSION = 1  # raised when the same identity could give other features
@@ -71,6 +72,7 @@ class LoadedModel:
         return {
             "bank_version": BANK_VERSION,
             "weights": self.weights,
+            "code": code_hash(self.backbone, getattr(self.backbone, "code_of", ())),
             "architecture": {k: v for k, v in settings.items() if k not in ("checkpoint", "pretrained", "weights")},
             "preprocess": {
                 "size": pre.size,

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchkit.errors import RunError
+from benchkit.provenance.identity import identity_hash
 from benchkit.store.columns import Column
-from benchkit.store.content import json_hash
 from benchkit.store.files import clear_dead, write_json
 from benchkit.store.table import Table, write_table
 
@@ -41,7 +41,7 @@ class Bank:
     def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
         self.folder = folder
         self.identity = dict(identity)
-        self.identity_hash = json_hash(self.identity)
+        self.identity_hash = identity_hash(self.identity)
         folder.mkdir(parents=True, exist_ok=True)
         clear_dead(folder)
         if not (folder / "identity.json").exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,21 +25,6 @@ def file_hash(path: Path, kind: str | None = None) -> str:
     """Content hash of a sealed table file; reads checksums, not values."""
     with Table(path, kind) as table:
         return table_hash(table)
-
-
-def json_hash(value: object) -> str:
-    """sha256 of a JSON value in canonical form; 1 and 1.0 are the same number."""
-    return hashlib.sha256(json.dumps(_canonical(value), sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _canonical(value: object) -> object:
-    if isinstance(value, dict):
-        return {str(k): _canonical(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_canonical(v) for v in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
 
 
 def table_entries(table: Table) -> list[Entry]:

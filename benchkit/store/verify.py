@@ -10,7 +10,8 @@ from typing import Any
 import h5py
 
 from benchkit.errors import BenchkitError, RunError
-from benchkit.store.content import entries_hash, json_hash, table_entries, table_hash
+from benchkit.provenance.identity import identity_hash
+from benchkit.store.content import entries_hash, table_entries, table_hash
 from benchkit.store.features import TagFeatures
 from benchkit.store.table import Table
 
@@ -36,7 +37,7 @@ def verify_tree(path: Path) -> dict[str, Any]:
     parts = {name: facts["content"] for name, facts in report.items() if _counts(name)}
     return {
         "files": report,
-        "content": json_hash(parts),
+        "content": identity_hash(parts),
         "damaged": sum(facts["content"] is None for facts in report.values()),
     }
 
@@ -44,7 +45,7 @@ def verify_tree(path: Path) -> dict[str, Any]:
 def folder_content(folder: Path) -> str:
     """Content hash of one tag's folder: predictions, targets, results, summaries and feature values."""
     found = {name: _content(folder / name) for name in sorted(p.name for p in folder.iterdir()) if _counts(name)}
-    return json_hash(found)
+    return identity_hash(found)
 
 
 def _counts(name: str) -> bool:
@@ -77,7 +78,7 @@ def _content(file: Path) -> str:
 
 def _json_content(file: Path) -> str:
     try:
-        return json_hash(json.loads(file.read_text(encoding="utf-8")))
+        return identity_hash(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, OSError) as error:
         raise RunError(f"{file} is damaged: {error}. Make it again with eval, or export.") from error
 

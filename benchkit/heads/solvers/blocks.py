@@ -43,9 +43,7 @@ def padded_blocks(rows: np.ndarray, block: int) -> Iterator[tuple[int, np.ndarra
 def check_rows(features: np.ndarray, what: str) -> None:
     """Stop unless features are (N, D) with N, D >= 1 (UsageError) and finite (RunError)."""
     if features.ndim != 2 or 0 in features.shape:
-        raise UsageError(
-            f"{what} must be a matrix with at least one row and one column, not of shape {features.shape}."
-        )
+        raise UsageError(f"{what} must be a matrix with at least one row and column, not of shape {features.shape}.")
     finite = np.isfinite(features).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))

@@ -7,8 +7,8 @@ Three things make the path cheap:
   p (1 - p) of the class + penalty. That diagonal is the metric in which L-BFGS starts, so columns of very different
   scale cost nothing.
 * Each strength starts from the solution of the one before.
-* So does its memory: a pair (step, change of the gradient) is kept for the log loss alone, and the penalty's share, which
-  is exact, is added for each strength.
+* So does its memory: a pair (step, change of the gradient) is kept for the log loss alone, and the penalty's share,
+  which is exact, is added for each strength.
 
 Rows go through in blocks, so (N, K) logits are never held. Products are float32; steps, sums and penalties are float64.
 Where float32 cannot make the objective smaller, the search goes on in float64.
@@ -23,7 +23,9 @@ import numpy as np
 import torch
 
 ROWS = 1024  # rows per block
-MEMORY = 20  # pairs that L-BFGS keeps
+MEMORY = 50  # pairs that L-BFGS keeps, as far as BYTES allow, but at least 10
+BYTES = 2**28
+NOISE = 1e-8  # relative error of an objective from float32 products: a rise this small is none
 TRIALS = 30  # lengths tried along one direction
 FAR = -60.0  # logits further below the top count as this far: e^-60 is nothing, and denormal numbers are slow
 
@@ -99,8 +101,8 @@ def rotate(features: np.ndarray, labels: np.ndarray, n_classes: int) -> Problem:
 def path(problem: Problem, penalties: list[float], max_iter: int, tol: float) -> list[Optimum]:
     """Minimise mean log loss + penalty / 2 |W|^2 for each penalty, in the order given (best from large to small).
 
-    A penalty is done when the expected gain of a Newton step, estimated in the diagonal metric, is below tol^2 / 2 of the
-    objective; or after max_iter iterations, or when no step in float64 makes it smaller.
+    A penalty is done when the expected gain of a Newton step, estimated in the diagonal metric, is below tol^2 / 2 of
+    the objective; or after max_iter iterations, or when no step in float64 makes it smaller.
     """
     shares = torch.bincount(problem.labels, minlength=problem.n_classes).double() / len(problem.labels)
     point = torch.zeros((len(problem.eigenvalues), problem.n_classes), dtype=torch.float64)
@@ -125,6 +127,7 @@ def _minimise(
     tol: float,
 ) -> Optimum:
     """One penalty; the memory (steps, changes of the loss's gradient) is used and added to."""
+    memory = min(MEMORY, max(10, BYTES // (16 * start.numel())))
     penalties = torch.full_like(problem.eigenvalues, penalty)[:, None]
     penalties[-1] = 0
     state = _state(problem, penalties, start)
@@ -133,9 +136,8 @@ def _minimise(
         done = float((state.gradient.square() / metric).sum()) <= tol * tol * state.value
         if done or iteration == max_iter:
             break
-        direction = _direction(
-            state.gradient, metric, steps, [c + penalties * s for s, c in zip(steps, changes, strict=True)]
-        )
+        pairs = [(step, change + penalties * step) for step, change in zip(steps, changes, strict=True)]
+        direction = _direction(state.gradient, metric, pairs)
         after = _search(problem, penalties, state, direction)
         if after is None:
             steps.clear()
@@ -147,7 +149,7 @@ def _minimise(
             continue
         steps.append(after.point - state.point)
         changes.append(after.loss_gradient - state.loss_gradient)
-        del steps[:-MEMORY], changes[:-MEMORY]
+        del steps[:-memory], changes[:-memory]
         state = after
     return Optimum(state.point, state.value, iteration, done)
 
@@ -181,12 +183,12 @@ def _log_loss_(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def _direction(
-    gradient: torch.Tensor, metric: torch.Tensor, steps: list[torch.Tensor], changes: list[torch.Tensor]
+    gradient: torch.Tensor, metric: torch.Tensor, pairs: list[tuple[torch.Tensor, torch.Tensor]]
 ) -> torch.Tensor:
     """Minus the L-BFGS inverse Hessian times the gradient (Nocedal and Wright, algorithm 7.4), from 1 / metric."""
     ahead = gradient.clone()
     kept = []
-    for step, change in zip(reversed(steps), reversed(changes), strict=True):
+    for step, change in reversed(pairs):
         rate = 1 / float((step * change).sum())
         share = rate * float((step * ahead).sum())
         ahead -= share * change
@@ -201,7 +203,10 @@ def _direction(
 
 
 def _search(problem: Problem, penalties: torch.Tensor, state: State, direction: torch.Tensor) -> State | None:
-    """The state at a length that satisfies the strong Wolfe conditions (1e-4, 0.9); None if rounding leaves none."""
+    """The state at a length that satisfies the strong Wolfe conditions (1e-4, 0.9); None if rounding leaves none.
+
+    Where the objective changes by less than its rounding error, the slope alone decides: along a convex line it suffices.
+    """
     slope = float((state.gradient * direction).sum())
     if not slope < 0:
         return None
@@ -210,7 +215,8 @@ def _search(problem: Problem, penalties: torch.Tensor, state: State, direction: 
         after = _state(problem, penalties, state.point + length * direction)
         now = float((after.gradient * direction).sum())
         lower = after.value <= state.value + 1e-4 * length * slope
-        if lower and abs(now) <= -0.9 * slope:
+        flat = after.value <= state.value * (1 + NOISE)
+        if (lower or flat) and abs(now) <= -0.9 * slope:
             return after
         if lower and now < 0:
             low = length

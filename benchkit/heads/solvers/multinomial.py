@@ -1,10 +1,11 @@
 """Multinomial logistic regression over many strengths, and the choice of one on a held-out part of train.
 
-The objective is scikit-learn's (user guide 1.1.11, `LogisticRegression` with L-BFGS): C x sum of log losses + |W|^2 / 2,
-intercepts not penalised; with two classes present scikit-learn has one weight vector w, here W = (-w / 2, w / 2).
-Strengths and hold-out follow DINOv2 (facebookresearch/dinov2, dinov2/eval/log_regression.py): C = 10^linspace(-6, 5, 45),
-features as they are (no standardising), a tenth of train held out, refit on all of it. DINOv2 draws the tenth at random;
-here it is stratified and drawn by the hash of the item's name.
+The objective is scikit-learn's (`LogisticRegression`, penalty l2): C x sum of log losses + |W|^2 / 2, intercepts not
+penalised; with two classes present scikit-learn has one weight vector w, here W = (-w / 2, w / 2).
+Strengths and hold-out follow DINOv2 (facebookresearch/dinov2, dinov2/eval/log_regression.py, which uses cuML's
+LogisticRegression, tol 1e-12 in float64): C = 10^linspace(-6, 5, 45), features as they are (no standardising), a tenth
+of train held out, refit on all of it. DINOv2 draws the tenth at random; here it is stratified and drawn by the hash of
+the item's name.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ ABSENT = -1e4  # intercept of a class without train rows: finite in fp16, and it
 class Solution:
     """Classifiers for S strengths: logits = features @ weights[s] + intercepts[s].
 
-    A class without train rows has weights 0 and intercept -1e4. The logits of the classes present sum to 0 in every row,
-    so the largest is at least 0 and such a class never wins. With one class present its weights and intercept are 0.
+    A class without train rows has weights 0 and intercept -1e4. The logits of the classes present sum to 0 in every
+    row, so the largest is at least 0 (but for rounding) and such a class never wins. With one class present its weights
+    and intercept are 0.
 
     Attributes:
         strengths: (S,) C, in the order asked for.
@@ -54,7 +56,8 @@ class Choice:
 
     Attributes:
         strength: C.
-        strengths: (S,) the candidates, and holdout_accuracy: float64 (S,) of each; both empty where nothing was compared.
+        strengths: (S,) the candidates, ascending; empty where nothing was compared.
+        holdout_accuracy: float64 (S,) of each candidate, ties between classes wrong; empty likewise.
         train_rows: int (T,) rows that the candidates were fitted on, ascending; the others were held out.
         reason: one line that says why this strength.
     """
@@ -73,7 +76,7 @@ def fit_path(
     n_classes: int,
     *,
     max_iter: int = 1000,
-    tol: float = 1e-4,
+    tol: float = 1e-3,
     threads: int,
 ) -> Solution:
     """Fit one classifier per strength; the same bits at every run with the same rows, strengths and threads.
@@ -86,8 +89,8 @@ def fit_path(
         strengths: C, each above 0.
         n_classes: K.
         max_iter: iterations per strength.
-        tol: the objective ends within about tol^2 / 2 (relative) of its minimum. Not scikit-learn's tol, which bounds the
-            largest entry of the mean gradient and at large C stops far from the optimum.
+        tol: the objective ends within about tol^2 / 2 (relative) of its minimum. Not scikit-learn's tol, which bounds
+            the largest entry of the mean gradient and at large C stops far from the optimum.
         threads: torch threads.
 
     Raises:
@@ -127,8 +130,8 @@ def fit(features: np.ndarray, labels: np.ndarray, strength: float, n_classes: in
 def logits(solution: Solution, features: np.ndarray, block: int, *, threads: int = 1) -> np.ndarray:
     """Logits float32 (N, K) of the first strength's classifier.
 
-    Rows are multiplied in blocks of exactly `block` rows, the last one padded, so a row's bits do not depend on how many
-    rows there are. Finite for finite features.
+    Rows are multiplied in blocks of exactly `block` rows, the last one padded, so a row's bits do not depend on how
+    many rows there are.
     """
     check_rows(features, "features")
     if features.shape[1] != solution.weights.shape[1]:
@@ -171,9 +174,7 @@ def choose_strength(
     check_rows(features, "train features")
     check_labels(labels, len(features), n_classes)
     if len(names) != len(features) or len(set(names)) != len(names):
-        raise UsageError(
-            f"{len(features)} different item names are needed, not {len(names)} ({len(set(names))} different)."
-        )
+        raise UsageError(f"{len(features)} rows need as many different names, not {len(set(names))}.")
     if not 0 < holdout < 1:
         raise UsageError(f"holdout must lie between 0 and 1, not {holdout}.")
     counts = np.bincount(labels, minlength=n_classes)

@@ -1,0 +1,111 @@
+"""The Python interface: `benchkit.run` and `benchkit.load`. The commands do the same, and give equal hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchkit.errors import UsageError
+from benchkit.eval import evaluate
+from benchkit.eval._evaluation import Evaluation
+from benchkit.export import export
+from benchkit.export.job import Outcome
+from benchkit.registry import Component, find
+
+
+def run(
+    model: Any,
+    benchmark: str,
+    *,
+    data: str | Path | None = None,
+    tag: str | None = None,
+    preprocess: dict[str, Any] | None = None,
+    patch_size: int | None = None,
+    has_cls_token: bool | None = None,
+    feature_fn: Callable[..., Any] | None = None,
+    arguments: Sequence[str] = (),
+    outputs: str | Path | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Export one model on one benchmark and score it.
+
+    Args:
+        model: a conf's name or path, or any torch.nn.Module.
+        benchmark: instance or family.
+        data: folder of the data; short for data.root.
+        tag: name of the experiment; needed for a module that has no conf.
+        preprocess: of a module: size, mean, std, interpolation, crop_pct. Not inferred: what the module was trained with.
+        patch_size, has_cls_token: of a module that returns tokens (B, N, C).
+        feature_fn: called with the images (or the module and the images) in place of the module's forward.
+        arguments: `key=value` settings, as on the command line.
+        outputs: outputs folder.
+        options: further arguments of `benchkit.export.export` (limit, random, overwrite, checkpoint ...).
+
+    Raises:
+        UsageError: what cannot be inferred of a module was not said; or as the commands.
+        RunError: as the commands.
+    """
+    given = [*arguments, *([f"data.root={data}"] if data is not None else [])]
+    said = {
+        "patch_size": patch_size,
+        "has_cls_token": has_cls_token,
+        "feature_fn": feature_fn,
+        "preprocess": preprocess,
+    }
+    if isinstance(model, str | Path):
+        odd = [name for name, value in said.items() if value is not None]
+        if odd:
+            raise UsageError(f"{', '.join(odd)}: a conf says this itself; these are for a module given as an object.")
+        conf, components = model, None
+    else:
+        conf, components, tag = None, {"model.backbone": _component(model, feature_fn)}, tag or type(model).__name__
+        given += _module_settings(preprocess, patch_size, has_cls_token)
+    end = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)[0]
+    if not isinstance(end, Outcome):
+        raise end
+    return evaluate(end.benchmark, end.tag, outputs=outputs)
+
+
+def _component(module: Any, feature_fn: Callable[..., Any] | None) -> Component:
+    """The `module` backbone with this object as its module."""
+    from torch import nn
+
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"benchkit.run takes a conf's name or a torch.nn.Module, not {type(module).__name__}.")
+    kind = find("backbones", "module")
+
+    def build(settings: Any, **how: Any) -> Any:
+        backbone = kind.build(settings, module=module, feature_fn=feature_fn, **how)
+        backbone.code_of = (feature_fn,)  # part of the identity: it decides what a feature is
+        return backbone
+
+    return Component("backbones", type(module).__name__, kind.settings, build, kind.module)
+
+
+def _module_settings(
+    preprocess: dict[str, Any] | None, patch_size: int | None, has_cls_token: bool | None
+) -> list[str]:
+    if preprocess is None:
+        raise UsageError(
+            "say how the module's images are prepared: preprocess={'size': 224, 'mean': [...], 'std': [...]} in the 0..1 "
+            "range. It cannot be inferred, and another model's mean and std give wrong numbers silently."
+        )
+    values = {**preprocess, "patch_size": patch_size, "has_cls_token": has_cls_token}
+    return [f"model.backbone.{key}={_text(value)}" for key, value in values.items() if value is not None]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def load(benchmark: str, tag: str, outputs: str | Path | None = None) -> Evaluation:
+    """Scores of a tag from its files; evaluates it first if that has not been done.
+
+    Raises:
+        UsageError: nothing was exported under this tag.
+        RunError: a file is missing or damaged.
+    """
+    return evaluate(benchmark, tag, outputs=outputs)
