@@ -1,4 +1,4 @@
-"""Logistic regression and kNN votes: values by hand, scikit-learn's answers, and the edge cases that have a stated rule."""
+"""Logistic regression and kNN votes: by hand, against scikit-learn, and the edge cases that have a stated rule."""
 
 import numpy as np
 import pytest

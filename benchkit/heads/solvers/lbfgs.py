@@ -77,7 +77,12 @@ class Problem:
         return float(total) / n, gradient / n, curvature / n
 
     def back(self, point: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Weights float32 (D, K) and intercepts float32 (K,) on the features as they came."""
+        """Weights float32 (D, K) and intercepts float32 (K,) on the features as they came.
+
+        What all classes share is taken out: the log loss does not see it, the penalty is smaller without it, and only
+        then are intercepts defined (the metric differs by class, so the search may have moved along it).
+        """
+        point = point - point.mean(1, keepdim=True)
         weights = self.rotation @ point[:-1]
         return weights.float().numpy(), (point[-1] - self.mean @ weights).float().numpy()
 
@@ -205,7 +210,7 @@ def _direction(
 def _search(problem: Problem, penalties: torch.Tensor, state: State, direction: torch.Tensor) -> State | None:
     """The state at a length that satisfies the strong Wolfe conditions (1e-4, 0.9); None if rounding leaves none.
 
-    Where the objective changes by less than its rounding error, the slope alone decides: along a convex line it suffices.
+    Where the objective changes by less than its rounding error the slope alone decides: on a convex line it suffices.
     """
     slope = float((state.gradient * direction).sum())
     if not slope < 0:

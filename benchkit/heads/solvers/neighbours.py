@@ -23,7 +23,7 @@ NEVER = -(2**62)  # the key of a row that is left out
 
 
 def effective_k(k: int, n_train: int, *, skip_self: bool = False) -> int:
-    """Neighbours that really vote: k, clipped to the train rows there are (one fewer where the query's own is skipped)."""
+    """Neighbours that really vote: k, clipped to the train rows there are (one fewer if the query's own is skipped)."""
     return min(k, n_train - int(skip_self))
 
 
@@ -96,7 +96,7 @@ def _check_vote(train: np.ndarray, queries: np.ndarray, own: np.ndarray, k: int,
 
 
 def _unit(rows: torch.Tensor) -> torch.Tensor:
-    """L2-normalised rows; zero rows stay zero. The largest entry is divided out first: no square under- or overflows."""
+    """L2-normalised rows; zero rows stay zero. The largest entry is divided out first, so no square overflows."""
     import torch
 
     largest = rows.abs().amax(1, keepdim=True)
