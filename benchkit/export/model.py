@@ -19,6 +19,7 @@ from benchkit.features import plan_keys
 from benchkit.preprocess import Preprocess
 from benchkit.provenance.code import code_hash
 from benchkit.provenance.identity import identity_hash
+from benchkit.registry import names
 
 BANK_VERSION = 1  # raised when the same identity could give other features
 
@@ -72,7 +73,7 @@ class LoadedModel:
         return {
             "bank_version": BANK_VERSION,
             "weights": self.weights,
-            "code": code_hash(self.backbone, getattr(self.backbone, "code_of", ())),
+            "code": self._code(),
             "architecture": {k: v for k, v in settings.items() if k not in ("checkpoint", "pretrained", "weights")},
             "preprocess": {
                 "size": pre.size,
@@ -89,6 +90,12 @@ class LoadedModel:
             "compile": model.compile,
             "dense_dtype": model.features.dense_dtype,
         }
+
+    def _code(self) -> str | None:
+        """Backbones that ship with benchkit are named by their settings; of all others the code counts."""
+        name = self.conf.backbone.name
+        shipped = name in names("backbones") and name != "module"
+        return None if shipped else code_hash(self.backbone, getattr(self.backbone, "code_of", ()))
 
     @cached_property
     def identity_hash(self) -> str:

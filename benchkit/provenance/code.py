@@ -14,8 +14,8 @@ from typing import Any
 LIBRARIES = ("torch", "torchvision", "timm", "open_clip", "transformers", "benchkit", "builtins")
 
 
-def code_hash(module: Any, functions: Iterable[Callable[..., Any] | None] = ()) -> str | None:
-    """sha256 over structure and methods of a module's own classes and of further functions; None if all are libraries'.
+def code_hash(module: Any, functions: Iterable[Callable[..., Any] | None] = ()) -> str:
+    """sha256 over a module's structure, the methods of its own classes, and further functions.
 
     Args:
         module: a torch.nn.Module.
@@ -23,8 +23,6 @@ def code_hash(module: Any, functions: Iterable[Callable[..., Any] | None] = ()) 
     """
     own = {type(m) for m in module.modules() if type(m).__module__.split(".")[0] not in LIBRARIES}
     given = [f for f in functions if f is not None]
-    if not own and not given:
-        return None
     digest = hashlib.sha256(repr(module).encode())
     for cls in sorted(own, key=lambda c: c.__qualname__):
         for name, method in sorted(vars(cls).items()):
