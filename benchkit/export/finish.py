@@ -26,7 +26,8 @@ from benchkit.store.bank import Bank
 from benchkit.store.content import file_hash
 from benchkit.store.features import TagFeatures, write_features
 from benchkit.store.files import link_or_copy, put_in_place, replacing, write_json
-from benchkit.store.table import write_table
+from benchkit.store.items import TableItems
+from benchkit.store.table import Table, write_table
 
 FIT_THREADS = min(8, os.cpu_count() or 1)  # fixed, since the bits of a fit may depend on it
 
@@ -55,8 +56,11 @@ def finish(
     write_features(build, bank, views, hashes, keys)
     write_table(build / "thumbs.h5", "thumbs", views, {"thumb": _ragged(bank.read("thumb", hashes))})
     items = _items(job.test, skipped)
-    targets = _write_targets(job, build, job.test, items)
-    log = _predict(job, build, key, items, skipped)
+    targets = {"targets": _write_targets(job, job.test, items)}
+    link_or_copy(job.outputs.targets(targets["targets"]), build / "targets.h5")
+    if job.train is not None:
+        targets["train_targets"] = _write_targets(job, job.train, _items(job.train, skipped))
+    log = _predict(job, build, key, items, targets.get("train_targets"))
     job.write_conf(build / "conf.yaml")
     record = _record(job, build, bank, keys, targets, skipped, model_facts)
     record["head"] = {"name": job.conf.head.name, "log": log, "threads": FIT_THREADS}
@@ -88,29 +92,28 @@ def _items(split: Split, skipped: Mapping[str, str]) -> list[str]:
     return [item for item in split.items if item not in skipped]
 
 
-def _write_targets(job: Job, build: Path, split: Split, items: Sequence[str]) -> str:
-    """Write the truth of a split once, under its content hash, and link it into the tag; returns the hash."""
+def _write_targets(job: Job, split: Split, items: Sequence[str]) -> str:
+    """Write the truth of a split once, under its content hash; returns the hash."""
     fresh = job.parts / f"targets-{split.name}.h5"
     write_table(fresh, "targets", items, split.columns(items), meta=split.dataset.meta())
     content = file_hash(fresh, "targets")
     shared = job.outputs.targets(content)
     if not shared.exists() or file_hash(shared, "targets") != content:
         link_or_copy(fresh, shared)
-    if split is job.test:
-        link_or_copy(shared, build / "targets.h5")
     return content
 
 
-def _predict(job: Job, build: Path, key: str, items: Sequence[str], skipped: Mapping[str, str]) -> dict[str, float]:
+def _predict(job: Job, build: Path, key: str, items: Sequence[str], train_targets: str | None) -> dict[str, float]:
+    """Fit on the bank and the cached train targets, predict the evaluated items; returns the fit log."""
     head, log = job.head, {}
     whole: dict[str, np.ndarray] = {}
-    if job.train is not None:
-        train = _items(job.train, skipped)
-        truth = job.train.truth(train)
-        if job.family.floor_head:
-            whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
-        with TagFeatures(build, train) as features:
-            head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
+    if train_targets is not None:
+        with Table(job.outputs.targets(train_targets), "targets") as table:
+            truth = TableItems(table)
+            if job.family.floor_head:
+                whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
+            with TagFeatures(build, truth.names) as features:
+                head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
         log = head.log()
     with TagFeatures(build, list(items)) as features:
         fields = head.predict(key, features, FIT_THREADS)
@@ -142,11 +145,11 @@ def _record(
     build: Path,
     bank: Bank,
     keys: Sequence[str],
-    targets: str,
+    targets: Mapping[str, str],
     skipped: Mapping[str, str],
     facts: Mapping[str, Any],
 ) -> dict[str, Any]:
-    protocol = job.protocol(targets)
+    protocol = job.protocol(targets["targets"])
     protocol["skipped"] = sorted(skipped)
     files = {
         p.relative_to(build).as_posix(): describe_file(p, _content(p)) for p in sorted(build.rglob("*")) if p.is_file()
@@ -178,13 +181,13 @@ def _content(path: Path) -> str | None:
     return file_hash(path) if path.suffix == ".h5" else None
 
 
-def _data(job: Job, targets: str, skipped: Mapping[str, str]) -> dict[str, Any]:
+def _data(job: Job, targets: Mapping[str, str], skipped: Mapping[str, str]) -> dict[str, Any]:
     return {
         "name": job.conf.data.name,
         "generated": job.dataset.generated,
         "dataset_id": job.test.id,
         "train_id": job.train.id if job.train else None,
-        "targets": targets,
+        **targets,
         "split": job.test.name,
         "n_items": len(_items(job.test, skipped)),
         "train_split": job.train.name if job.train else None,
