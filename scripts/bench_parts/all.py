@@ -1,0 +1,44 @@
+"""Runs the parts beside this file and prints their figures, one JSON line each, with threads and BLAS kernel."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+PARTS = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in ("all", "images"))
+
+
+def main() -> None:
+    """Run the named parts, or all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=PARTS)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--long", action="store_true", help="also the figures that take minutes")
+    given = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).parent))
+    for name in given.parts or PARTS:
+        run = importlib.import_module(name).run
+        long = {"long": given.long} if "long" in inspect.signature(run).parameters else {}
+        for figure in run(given.threads, **long):
+            print(json.dumps({**figure, "threads": given.threads, "blas": _blas()}), flush=True)
+
+
+def _blas() -> str:
+    info = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
+    try:
+        from threadpoolctl import threadpool_info
+
+        kernels = {i.get("architecture") for i in threadpool_info() if i["user_api"] == "blas"}
+        return f"{info['name']} {info['version']} {'/'.join(sorted(k for k in kernels if k))}"
+    except ImportError:
+        return f"{info['name']} {info['version']}"
+
+
+if __name__ == "__main__":
+    main()
