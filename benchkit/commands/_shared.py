@@ -1,25 +1,46 @@
-"""What all commands share: flags with - or _, errors as one paragraph, exit statuses."""
+"""What all commands share: flags with - or _, settings anywhere, errors as one paragraph, exit statuses."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
+import traceback
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from benchkit.errors import BenchkitError
 
 INTERRUPTED = 130
 
 
-def parser(prog: str, text: str | None, epilog: str = "") -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """Says in one paragraph what is wrong, and exits with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises SystemExit(2)."""
+        say(f"{self.prog}: {message}. `{self.prog} --help` shows what there is.")
+        raise SystemExit(2)
+
+
+def parser(prog: str, text: str | None, epilog: str = "") -> Parser:
     """An argument parser that prints `text` and `epilog` as they are."""
     shape = argparse.RawDescriptionHelpFormatter
-    made = argparse.ArgumentParser(
-        prog=prog, description=text, epilog=epilog, formatter_class=shape, allow_abbrev=False
-    )
+    made = Parser(prog=prog, description=text, epilog=epilog, formatter_class=shape, allow_abbrev=False)
     made.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
     return made
+
+
+def parse(made: Parser, argv: Sequence[str]) -> argparse.Namespace:
+    """The parsed flags; `key=value` words may stand anywhere (argparse stops taking them after a flag)."""
+    given, rest = made.parse_known_args(dashed(argv))
+    odd = [word for word in rest if word.startswith("-") or "=" not in word]
+    if odd or (rest and not hasattr(given, "settings")):
+        made.error(f"unrecognized arguments: {' '.join(odd or rest)}")
+    if rest:
+        given.settings = [*given.settings, *rest]
+    return given
 
 
 def dashed(argv: Sequence[str]) -> list[str]:
@@ -31,38 +52,46 @@ def dashed(argv: Sequence[str]) -> list[str]:
     return found
 
 
-def take_settings(*lists: list[str]) -> list[str]:
-    """Move `key=value` words out of lists of names into one list of settings."""
+def take_settings(*lists: list[str], is_name: Callable[[str], bool] = os.path.exists) -> list[str]:
+    """Move `key=value` words out of lists of names into one list of settings.
+
+    Args:
+        lists: changed in place.
+        is_name: whether a word with `=` is the name of something that exists, such as the path `lr=0.1/conf.yaml`.
+    """
     settings: list[str] = []
     for names in lists:
-        settings.extend(n for n in names if "=" in n)
-        names[:] = [n for n in names if "=" not in n]
+        found = [n for n in names if "=" in n and not is_name(n)]
+        settings.extend(found)
+        names[:] = [n for n in names if n not in found]
     return settings
 
 
-def guarded(work: Callable[[], int], traceback: bool) -> int:
+def guarded(work: Callable[[], int], show_traceback: bool) -> int:
     """Run a command; every failure is one paragraph on standard error and an exit status."""
     try:
-        return work()
-    except BenchkitError as error:
-        if traceback:
-            raise
-        say(str(error))
-        return error.status
+        status = work()
+        sys.stdout.flush()  # here, so that a closed pipe is noticed here
+        return status
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         say("interrupted: what was finished is kept; the same command goes on from there.")
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
     except Exception as error:
-        if traceback:
-            raise
-        say(f"unexpected {type(error).__name__}: {error}. --traceback shows where; please report it.")
+        if show_traceback:
+            traceback.print_exc()
+        if isinstance(error, BenchkitError):
+            say(str(error))
+            return error.status
+        hint = "please report it" if show_traceback else "--traceback shows where; please report it"
+        say(f"unexpected {type(error).__name__}: {error}. {hint}.")
         return BenchkitError.status
 
 
 def say(text: str) -> None:
     """One paragraph on standard error."""
-    width = 100 if sys.stderr.isatty() else 10_000
+    width = 100 if sys.stderr.isatty() else 1_000_000
     print(textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False), file=sys.stderr)
+

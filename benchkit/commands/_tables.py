@@ -9,47 +9,52 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 FORMATS = ("table", "markdown", "latex", "csv")
+_NUMERIC = ("value", "low", "high", "floor")
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {c: "\\" + c for c in "%&_#${}"}
 
 
-def scores_rows(records: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Header and one row per experiment and metric."""
-    header = ["benchmark", "tag", "metric", "value", "95 % interval", "floor", "better"]
+def scores_rows(records: Sequence[Mapping[str, Any]], style: str = "table") -> tuple[list[str], list[list[str]]]:
+    """Header and one row per experiment and metric; CSV has all digits, and nothing where a number is undefined."""
+    show = _digits if style == "csv" else number
+    header = ["benchmark", "tag", "metric", "value", "low", "high", "floor", "better"]
     rows = []
     for record in records:
         for name, score in record["scores"].items():
-            interval = "-".join(number(v) for v in score["interval"]) if score["interval"] else "n/a"
-            cells = [number(score["value"]), interval, number(score["floor"]), score["better"]]
-            rows.append([record["benchmark"], record["tag"], name, *cells])
+            numbers = [score["value"], *(score["interval"] or (None, None)), score["floor"]]
+            rows.append([record["benchmark"], record["tag"], name, *map(show, numbers), score["better"]])
     return header, rows
 
 
 def number(value: float | None) -> str:
-    """Four significant places after the point, `n/a` where undefined."""
+    """Four places after the point, `n/a` where undefined."""
     return "n/a" if value is None else f"{value:.4f}"
 
 
-def notes(record: Mapping[str, Any]) -> list[str]:
-    """What a reader must know beside the numbers."""
+def _digits(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
+
+
+def notes(record: Mapping[str, Any]) -> str:
+    """What a reader must know beside the numbers, in one line."""
     data, head = record["data"], record["head"]
-    said = [f"{record['benchmark']}/{record['tag']}: {data['n_items']} items, head {head['name']}"]
-    if head["log"]:
-        said[0] += " (" + ", ".join(f"{k} {v:.4g}" for k, v in head["log"].items()) + ")"
+    log = f" ({', '.join(f'{k} {v:.4g}' for k, v in head['log'].items())})" if head["log"] else ""
+    said = [f"{record['benchmark']}/{record['tag']}: {data['n_items']} items, head {head['name']}{log}"]
     if data["generated"]:
         said.append("generated images, no photographs")
     if data["skipped"]:
         said.append(f"{len(data['skipped'])} items skipped, listed in record.json")
-    if data["duplicates"]["across_splits"] or data["duplicates"]["two_labels"]:
-        said.append(
-            f"photos in train and test: {data['duplicates']['across_splits']}, "
-            f"under two labels: {data['duplicates']['two_labels']}"
-        )
+    across, two = data["duplicates"]["across_splits"], data["duplicates"]["two_labels"]
+    if across or two:
+        said.append(f"photos in train and test: {across}, under two labels: {two}")
     seen = set(record["about"].get("pretrained_on", [])) & set(data["overlaps"])
     if seen:
         said.append(f"the model has seen this data in training ({', '.join(sorted(seen))})")
     undefined = {name: s["undefined"] for name, s in record["scores"].items() if s["undefined"]}
     if undefined:
         said.append("items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items()))
-    return ["; ".join(said)]
+    said.append("low and high: 95 % interval")
+    return "; ".join(said)
 
 
 def render(header: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> str:
@@ -57,10 +62,11 @@ def render(header: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> 
     if style == "csv":
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows([header, *rows])
-        return buffer.getvalue()
+        return buffer.getvalue().rstrip("\n")
     if style == "markdown":
-        lines = [header, ["---"] * len(header), *rows]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        lines = [[_markdown(cell) for cell in line] for line in (header, *rows)]
+        lines.insert(1, ["---"] * len(header))
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
     if style == "latex":
         body = [" & ".join(map(_latex, line)) + r" \\" for line in (header, *rows)]
         return "\n".join([rf"\begin{{tabular}}{{{'l' * len(header)}}}", *body, r"\end{tabular}"])
@@ -68,7 +74,11 @@ def render(header: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> 
 
 
 def _latex(text: str) -> str:
-    return "".join("\\" + c if c in "%&_#$" else c for c in text)
+    return "".join(_LATEX.get(c, c) for c in text)
+
+
+def _markdown(text: str) -> str:
+    return "".join("\\" + c if c in "\\|*`<[]" else c for c in text)
 
 
 def _terminal(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -78,10 +88,14 @@ def _terminal(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE)
-    for name in header:
-        table.add_column(name, justify="right" if name in ("value", "floor") else "left", no_wrap=True)
+    for place, name in enumerate(header):
+        widest = max(len(line[place]) for line in (header, *rows))
+        least = widest if name in _NUMERIC else min(widest, 8)  # numbers are never cut; names go on in the next line
+        side: Any = "right" if name in _NUMERIC else "left"
+        table.add_column(name, justify=side, no_wrap=name in _NUMERIC, min_width=least, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # Text: a tag is never read as markup
-    console = Console(width=None if sys.stdout.isatty() else 160, file=io.StringIO(), force_terminal=False)
+    width = None if sys.stdout.isatty() else 100 + sum(max(map(len, line)) for line in zip(header, *rows, strict=True))
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
     console.print(table)
     return console.file.getvalue().rstrip()  # type: ignore[attr-defined]

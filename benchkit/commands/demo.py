@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.commands._shared import dashed, guarded, parser, say
+from benchkit.commands._shared import guarded, parse, parser, say
 from benchkit.commands._tables import number, render
 
 MODELS: tuple[tuple[str, bool], ...] = (
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit status."""
     made = parser("benchkit demo", __doc__)
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
-    given = made.parse_args(dashed(sys.argv[1:] if argv is None else argv))
+    given = parse(made, sys.argv[1:] if argv is None else argv)
     return guarded(lambda: run_demo(given), given.traceback)
 
 

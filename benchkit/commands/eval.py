@@ -11,14 +11,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from benchkit.commands._shared import dashed, guarded, parser, say, take_settings
+from benchkit.commands._shared import guarded, parse, parser, say, take_settings
 from benchkit.commands._tables import FORMATS, notes, render, scores_rows
+
+if TYPE_CHECKING:
+    from benchkit.store.outputs import Outputs
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval") -> int:
     """The command; returns the exit status."""
-    argv = dashed(sys.argv[1:] if argv is None else argv)
     made = parser(prog, __doc__)
     made.add_argument("benchmark", help="instance or family, as it was exported")
     made.add_argument("--tag", nargs="+", default=[], metavar="T", help="experiments to score")
@@ -29,7 +32,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval") -> int:
     made.add_argument("--records", metavar="FILE.jsonl", help="append each record as a line")
     made.add_argument("--format", choices=FORMATS, default="table", help="how the scores are printed")
     made.add_argument("settings", nargs="*", metavar="key=value", help="eval. settings")
-    given = made.parse_args(argv)
+    given = parse(made, sys.argv[1:] if argv is None else argv)
     return guarded(lambda: run_eval(given), given.traceback)
 
 
@@ -42,8 +45,10 @@ def run_eval(given: argparse.Namespace) -> int:
     """Score every tag; each ends on its own, and the worst status is returned."""
     from benchkit.errors import BenchkitError, UsageError
     from benchkit.eval import evaluate
+    from benchkit.store.outputs import Outputs
 
-    settings = take_settings(given.tag, given.settings) + given.settings
+    outputs = Outputs(given.outputs)
+    settings = take_settings(given.tag, is_name=lambda tag: _exists(outputs, given.benchmark, tag)) + given.settings
     if not given.tag:
         raise UsageError("say what to score: --tag NAME; `benchkit list --tags` shows what was exported.")
     found, worst = [], 0
@@ -74,11 +79,20 @@ def run_eval(given: argparse.Namespace) -> int:
     return worst
 
 
+def _exists(outputs: Outputs, benchmark: str, tag: str) -> bool:
+    """A tag may have `=` in its name, like a setting: it is a tag if its folder is there."""
+    from benchkit.errors import UsageError
+
+    try:
+        return outputs.tag(benchmark, tag).is_dir()
+    except UsageError:
+        return False
+
+
 def show(records: Sequence[dict], style: str) -> None:
-    """Print the scores, and what must be known beside them."""
+    """Print the scores, and what must be known beside them: on standard error where the table is to be pasted."""
     if not records:
         return
-    print(render(*scores_rows(records), style))
+    print(render(*scores_rows(records, style), style))
     for record in records:
-        for note in notes(record):
-            print(f"# {note}" if style == "csv" else note)
+        print(notes(record), file=sys.stdout if style == "table" else sys.stderr)

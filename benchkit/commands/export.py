@@ -10,10 +10,15 @@ examples:
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from benchkit.commands._shared import dashed, guarded, parser, say, take_settings
+from benchkit.commands._shared import Parser, dashed, guarded, parse, parser, say, take_settings
+
+if TYPE_CHECKING:
+    from benchkit.export.job import Outcome
 
 
 def add_export_flags(made: argparse.ArgumentParser) -> None:
@@ -37,36 +42,44 @@ def add_export_flags(made: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None, prog: str = "benchkit export") -> int:
     """The command; returns the exit status."""
-    argv = dashed(sys.argv[1:] if argv is None else argv)
-    if {"-h", "--help"} & set(argv) and "--benchmark" in argv:
-        return _benchmark_help(argv)
+    argv = sys.argv[1:] if argv is None else argv
     made = parser(prog, __doc__)
     add_export_flags(made)
-    given = made.parse_args(argv)
-    return guarded(lambda: run_export(given, _report)[0], given.traceback)
+    if (named := asked_about(argv)) is not None:
+        return guarded(lambda: benchmark_help(made, named), "--traceback" in argv)
+    given = parse(made, argv)
+    return guarded(lambda: report(*run_export(given), given), given.traceback)
 
 
-def _benchmark_help(argv: Sequence[str]) -> int:
+def asked_about(argv: Sequence[str]) -> list[str] | None:
+    """The benchmarks of a call like `--benchmark X --help`; None when it is no such call."""
+    argv = dashed(argv)
+    if not {"-h", "--help"} & set(argv):
+        return None
+    made = Parser(add_help=False)
+    made.add_argument("--benchmark", nargs="*", default=[])
+    names = made.parse_known_args(argv)[0].benchmark
+    return [name for name in names if "=" not in name] or None
+
+
+def benchmark_help(made: Parser, names: Sequence[str]) -> int:
+    """The flags, then layout, keys, metrics and source of each benchmark."""
     from benchkit.commands.list import describe
 
-    made = argparse.ArgumentParser(add_help=False)
-    made.add_argument("--benchmark", nargs="+")
-    names = made.parse_known_args(argv)[0].benchmark
-
-    def work() -> int:
-        print("\n\n".join(describe(name) for name in names if "=" not in name))
-        return 0
-
-    return guarded(work, "--traceback" in argv)
+    print("\n\n".join([made.format_help().rstrip(), *(describe(name) for name in names)]))
+    return 0
 
 
-def run_export(given: argparse.Namespace, report: object) -> tuple[int, list]:
-    """Export every conf on every benchmark; returns the worst status and the outcomes."""
+def run_export(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]]]:
+    """Export every conf on every benchmark; returns the worst status, and (conf, outcome) of what did not fail.
+
+    Settings among the names are moved to `given.settings`.
+    """
     from benchkit.errors import UsageError
     from benchkit.export import export
-    from benchkit.export.run import Outcome
+    from benchkit.export.job import Outcome
 
-    settings = take_settings(given.conf, given.benchmark, given.settings) + given.settings
+    given.settings = take_settings(given.conf, given.benchmark) + given.settings
     if not given.conf or not given.benchmark:
         raise UsageError(
             "say which model and what to measure: --conf NAME --benchmark NAME; `benchkit list` shows both."
@@ -76,36 +89,36 @@ def run_export(given: argparse.Namespace, report: object) -> tuple[int, list]:
     worst, outcomes = 0, []
     for conf in given.conf:
         ends = export(
-            conf, given.benchmark, arguments=settings, tag=given.tag, checkpoint=given.checkpoint, random=given.random,
+            conf, given.benchmark, arguments=given.settings, tag=given.tag, checkpoint=given.checkpoint, random=given.random,
             limit=given.limit, overwrite=given.overwrite, shard=given.shard, finish=given.finish, outputs=given.outputs,
             yes=given.yes, say=say, command=" ".join(["benchkit export", *sys.argv[1:]]),
         )  # fmt: skip
         for end in ends:
             if isinstance(end, Outcome):
-                outcomes.append(end)
+                outcomes.append((conf, end))
             else:
                 say(str(end))
                 worst = max(worst, end.status)
-    for outcome in outcomes:
-        report(outcome, given)  # type: ignore[operator]
     return worst, outcomes
 
 
-def _report(outcome: object, given: argparse.Namespace) -> None:
-    from benchkit.export.run import Outcome
+def report(worst: int, outcomes: Sequence[tuple[str, Outcome]], given: argparse.Namespace) -> int:
+    """Say of every tag how it ended and what comes next; append its record where that was asked for."""
+    for _, outcome in outcomes:
+        if given.records and outcome.state != "waiting":
+            from pathlib import Path
 
-    assert isinstance(outcome, Outcome)
-    if given.records and outcome.state == "finished":
-        from pathlib import Path
+            from benchkit.provenance.record import append_record, read_record
 
-        from benchkit.eval._evaluation import append_record
-        from benchkit.provenance.record import read_record
+            append_record(Path(given.records), read_record(outcome.folder) or {})
+        print(_ending(outcome))
+    return worst
 
-        append_record(Path(given.records), read_record(outcome.folder) or {})
-    next_step = f"python -m benchkit.eval.{outcome.benchmark} --tag {outcome.tag}"
-    text = {
+
+def _ending(outcome: Outcome) -> str:
+    next_step = f"python -m benchkit.eval {shlex.join([outcome.benchmark, '--tag', outcome.tag])}"
+    return {
         "finished": f"finished {outcome.folder}; score it with: {next_step}",
         "unchanged": f"{outcome.folder} is finished and nothing has changed; score it with: {next_step}",
         "waiting": f"{outcome.folder}: this share is done; the tag is finished when the other shards are",
     }[outcome.state]
-    print(text)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from benchkit.commands._shared import dashed, guarded, parser
+from benchkit.commands._shared import guarded, parse, parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to describe")
     made.add_argument("--tags", action="store_true", help="what was exported and scored")
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
-    given = made.parse_args(dashed(sys.argv[1:] if argv is None else argv))
+    given = parse(made, sys.argv[1:] if argv is None else argv)
     return guarded(lambda: _run(given), given.traceback)
 
 

@@ -11,31 +11,33 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchkit.commands._shared import dashed, guarded, parser, say
+from benchkit.commands._shared import guarded, parse, parser, say
 from benchkit.commands._tables import FORMATS
 from benchkit.commands.eval import show
-from benchkit.commands.export import add_export_flags, run_export
+from benchkit.commands.export import add_export_flags, asked_about, benchmark_help, run_export
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "benchkit run") -> int:
     """The command; returns the exit status."""
-    argv = dashed(sys.argv[1:] if argv is None else argv)
     made = parser(prog, __doc__)
     add_export_flags(made)
     made.add_argument("--overwrite-eval", action="store_true", help="replace scores, also those of other eval settings")
     made.add_argument("--format", choices=FORMATS, default="table", help="how the scores are printed")
-    given = made.parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    if (named := asked_about(argv)) is not None:
+        return guarded(lambda: benchmark_help(made, named), "--traceback" in argv)
+    given = parse(made, argv)
     return guarded(lambda: run_all(given), given.traceback)
 
 
 def run_all(given: argparse.Namespace) -> int:
     """Export, then score what is finished."""
     from benchkit.errors import BenchkitError
-    from benchkit.eval import evaluate
+    from benchkit.eval import eval_arguments, evaluate
 
-    worst, outcomes = run_export(given, lambda *_: None)
+    worst, outcomes = run_export(given)
     found = []
-    for outcome in outcomes:
+    for conf, outcome in outcomes:
         if outcome.state == "waiting":
             say(f"{outcome.folder}: this share is done; score it when the other shards are.")
             continue
@@ -45,6 +47,8 @@ def run_all(given: argparse.Namespace) -> int:
                     outcome.benchmark,
                     outcome.tag,
                     outputs=given.outputs,
+                    conf=conf,
+                    arguments=eval_arguments(given.settings, outcome.benchmark),
                     overwrite_eval=given.overwrite_eval,
                     records=given.records,
                 )

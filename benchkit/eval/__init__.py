@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from benchkit.eval._evaluation import Evaluation
 
 
+def eval_arguments(arguments: Sequence[str], benchmark: str) -> list[str]:
+    """Those of an export's `key=value` arguments that eval takes too: eval.* and benchmarks.<name>.eval.*"""
+    return [each for each in arguments if each.startswith(("eval.", f"benchmarks.{benchmark}.eval."))]
+
+
 def evaluate(
     benchmark: str,
     tag: str,
@@ -32,7 +37,7 @@ def evaluate(
         conf: a conf whose benchmarks.<name>.eval is used.
         arguments: `eval.key=value`.
         overwrite_eval: replace scores that were made with other settings (and recompute those with the same).
-        records: a .jsonl file to which the record is appended as one line.
+        records: a .jsonl file to which the record is appended as one line, computed now or before.
 
     Raises:
         UsageError: nothing was exported under this tag; settings that are wrong, or other than the scores were made with.

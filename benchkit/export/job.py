@@ -43,8 +43,13 @@ class Job:
         self.family = conf.family_component.build(conf.eval)
         self.head = conf.head.component.build(conf.head.settings)
         self._check_head()
-        self.dataset = conf.data.component.build(conf.data.settings)
-        self._read_splits()
+        try:
+            self.dataset = conf.data.component.build(conf.data.settings)
+            self._read_splits()
+        except UsageError as error:
+            if not conf.obtain:
+                raise
+            raise UsageError(f"{error} How to get {conf.benchmark}: {conf.obtain}. Its layout: {conf.layout}") from error
 
     def _check_head(self) -> None:
         """A train split exactly where the head learns; resolved in the settings, so that conf.yaml shows it."""

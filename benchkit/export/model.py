@@ -120,6 +120,7 @@ class LoadedModel:
             "about": self.conf.about,
             "backbone": {
                 "name": self.name,
+                "notes": list(getattr(self.backbone, "notes", ())),
                 "parameters": parameters,
                 "weights": self.weights,
                 "depth": self.backbone.depth,

@@ -18,8 +18,10 @@ Schema 1, top-level keys:
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        schema = record["schema"]
+        schema = int(record["schema"])
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise RunError(f"{path} is damaged ({error}). Delete it and export again; the bank is reused.") from error
     if schema > SCHEMA:
@@ -57,6 +59,21 @@ def describe_file(path: Path, content: str | None = None) -> dict[str, Any]:
             digest.update(block)
     facts: dict[str, Any] = {"sha256": digest.hexdigest(), "bytes": path.stat().st_size}
     return {**facts, "content": content} if content else facts
+
+
+def append_record(path: Path, record: Mapping[str, Any]) -> None:
+    """Append one line to a .jsonl file; several processes may do so at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        handle.write(json.dumps(record, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
+        handle.flush()
+
+
+def unaltered(path: Path, record: Mapping[str, Any]) -> bool:
+    """Whether a file is byte for byte the one that the record speaks of; reads all of it."""
+    facts = record["files"].get(path.name)
+    return facts is not None and path.is_file() and describe_file(path)["sha256"] == facts["sha256"]
 
 
 def matches(folder: Path, record: dict[str, Any], names: tuple[str, ...] = ()) -> str | None:

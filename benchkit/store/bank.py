@@ -8,7 +8,6 @@ feature keys (`features/<key>`), thumbnails (`thumb`), image sizes (`size`) and,
 from __future__ import annotations
 
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,10 @@ import numpy as np
 from benchkit.errors import RunError
 from benchkit.provenance.identity import identity_hash
 from benchkit.store.columns import Column
-from benchkit.store.files import clear_dead, write_json
+from benchkit.store.files import clear_dead, make_folder, write_json
+from benchkit.store.parts import OpenParts
 from benchkit.store.table import Table, write_table
 
-OPEN_PARTS = 64  # handles kept open at a time
 TOLERANCE = 2e-2  # relative difference allowed between platforms, of the row's largest value
 
 Place = tuple[str, int]  # part name, row
@@ -42,7 +41,7 @@ class Bank:
         self.folder = folder
         self.identity = dict(identity)
         self.identity_hash = identity_hash(self.identity)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         clear_dead(folder)
         if not (folder / "identity.json").exists():
             write_json(folder / "identity.json", self.identity)
@@ -51,7 +50,7 @@ class Bank:
         self.platforms: dict[str, Mapping[str, Any]] = {}
         self.duplicates = 0
         self._scanned: set[str] = set()
-        self._open: OrderedDict[str, Table] = OrderedDict()
+        self._parts = OpenParts(folder)
         self.scan()
 
     def scan(self) -> None:
@@ -62,29 +61,29 @@ class Bank:
                 self._scanned.add(path.name)
 
     def _index_part(self, part: str) -> None:
-        table = self._table(part)
+        table = self._parts[part]
         meta = table.meta
         if meta["identity_hash"] != self.identity_hash:
             raise RunError(f"{table.path} belongs to another model or preprocessing than its folder. Move it away.")
         self.platforms[part] = meta["platform"]
-        for row, reason in enumerate(table.read("reason")):
-            if reason:
-                self.reasons[table.names[row]] = reason
+        self.reasons.update((n, r) for n, r in zip(table.names, table.read("reason"), strict=True) if r)
+        found = {name: (part, row) for row, name in enumerate(table.names)}
         for column in table.columns:
             if column != "reason":
-                self._index_column(part, table, column)
+                self._index_column(column, found)
 
-    def _index_column(self, part: str, table: Table, column: str) -> None:
+    def _index_column(self, column: str, found: Mapping[str, Place]) -> None:
         places = self.index.setdefault(column, {})
-        for row, name in enumerate(table.names):
-            other = places.setdefault(name, (part, row))
-            if other != (part, row) and column.startswith("features/"):
-                self._settle_duplicate(column, name, other, (part, row))
+        twice = [name for name in found if name in places] if places else []
+        if column.startswith("features/"):
+            for name in twice:
+                self._settle_duplicate(column, name, places[name], found[name])
+        places.update({**found, **{name: min(places[name], found[name]) for name in twice}})
 
     def _settle_duplicate(self, column: str, name: str, old: Place, new: Place) -> None:
         self.duplicates += 1
-        first, second = self._table(old[0]), self._table(new[0])
-        equal = first.sums(column)[old[1]] == second.sums(column)[new[1]]
+        first, second = self._parts[old[0]], self._parts[new[0]]
+        equal = _equal_bits(first, old[1], second, new[1], column)
         if not equal and self.platforms[old[0]] == self.platforms[new[0]]:
             raise RunError(
                 f"{first.path} and {second.path} hold different {column} for the image {name}, though one platform "
@@ -95,7 +94,6 @@ class Bank:
                 f"{first.path} and {second.path} disagree on {column} of image {name} by more than {TOLERANCE} of its "
                 "largest value, though only the machine differs. Delete the part you trust less and export again."
             )
-        self.index[column][name] = min(old, new)
 
     def missing(self, names: Iterable[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """For every image that lacks some of `columns`: which ones it lacks. In the order of `names`."""
@@ -121,8 +119,8 @@ class Bank:
             by_part.setdefault(part, []).append(position)
         found: list[Any] = [None] * len(names)
         for part, positions in by_part.items():
-            rows = [places[p][1] for p in positions]
-            for position, value in zip(positions, _rows(self._table(part), column, rows), strict=True):
+            values = self._parts[part].items(column, (places[p][1] for p in positions))
+            for position, value in zip(positions, values, strict=True):
                 found[position] = value
         return np.stack(found) if found and len({value.shape for value in found}) == 1 else found
 
@@ -141,20 +139,9 @@ class Bank:
         """The parts in name order."""
         return [self.folder / name for name in sorted(self._scanned)]
 
-    def _table(self, part: str) -> Table:
-        if part in self._open:
-            self._open.move_to_end(part)
-            return self._open[part]
-        self._open[part] = Table(self.folder / part, "bank")
-        if len(self._open) > OPEN_PARTS:
-            self._open.popitem(last=False)[1].close()
-        return self._open[part]
-
     def close(self) -> None:
         """Close every part."""
-        for table in self._open.values():
-            table.close()
-        self._open.clear()
+        self._parts.close()
 
     def __enter__(self) -> Bank:
         return self
@@ -163,16 +150,16 @@ class Bank:
         self.close()
 
 
-def _rows(table: Table, column: str, rows: Sequence[int]) -> list[np.ndarray]:
-    if table.shape(column) is None:
-        return [table.item(column, row) for row in rows]
-    start, stop = min(rows), max(rows) + 1
-    if stop - start <= 4 * len(rows):  # reading a span is ten times faster than single rows
-        span = table.block(column, start, stop)
-        return [span[row - start] for row in rows]
-    return [table.item(column, row) for row in rows]
+def _equal_bits(first: Table, i: int, second: Table, j: int, column: str) -> bool:
+    layouts = [(table.dtype(column), table.shape(column)) for table in (first, second)]
+    if layouts[0] == layouts[1]:
+        return bool(first.sums(column)[i] == second.sums(column)[j])
+    a, b = first.item(column, i), second.item(column, j)  # rows in one part, shape per item in the other
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape:
+        return False
     scale = max(float(np.abs(a).max(initial=0)), float(np.abs(b).max(initial=0)), 1e-12)
-    return a.shape == b.shape and float(np.abs(a.astype(np.float64) - b).max(initial=0)) <= TOLERANCE * scale
+    return float(np.abs(a.astype(np.float64) - b).max(initial=0)) <= TOLERANCE * scale

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchkit.errors import RunError
+from benchkit.store.lock import exclusive
 
 READ_ONLY = 0o444
 _TEMPORARY = re.compile(r"\.tmp-(?P<host>[^-]*)-(?P<boot>[^-]*)-(?P<pid>\d+)-[0-9a-f]+$")
@@ -23,8 +24,13 @@ _TEMPORARY = re.compile(r"\.tmp-(?P<host>[^-]*)-(?P<boot>[^-]*)-(?P<pid>\d+)-[0-
 
 @cache
 def host() -> str:
-    """This machine's name with characters that are safe in a file name (no dash: it separates the fields)."""
-    return re.sub(r"[^A-Za-z0-9_.]", "_", socket.gethostname()) or "host"
+    """This machine's name with characters that are safe in a file name (no dash: it separates the fields).
+
+    Process numbers mean nothing outside their namespace, and containers may share a machine's name: so it is added.
+    """
+    name = re.sub(r"[^A-Za-z0-9_.]", "_", socket.gethostname())[:64] or "host"
+    namespace = Path("/proc/self/ns/pid")
+    return f"{name}.{namespace.stat().st_ino:x}" if namespace.exists() else name
 
 
 @cache
@@ -46,9 +52,9 @@ def replacing(path: Path, *, read_only: bool = True) -> Iterator[Path]:
     Raises:
         RunError: the disk is full or the file cannot be written; `path` is as it was before.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = temporary(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield unfinished
         sync(unfinished)
         if read_only:
@@ -64,7 +70,20 @@ def replacing(path: Path, *, read_only: bool = True) -> Iterator[Path]:
 def _why(path: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space is left while writing {path}: nothing finished is lost; free some space and run it again."
-    return f"cannot write {path}: {error.strerror or error}. Check the folder's permissions and run it again."
+    about = f" ({error.filename})" if error.filename and Path(os.fsdecode(error.filename)).parent != path.parent else ""
+    return f"cannot write {path}: {error.strerror or error}{about}. Check the folder's permissions and run it again."
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it.
+
+    Raises:
+        RunError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(_why(path, error)) from error
 
 
 def sync(path: Path) -> None:
@@ -96,41 +115,39 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_json_once(path: Path, value: Any) -> bool:
-    """Write JSON unless `path` exists already; of two processes exactly one gets True."""
+    """Write JSON unless `path` exists already; of several processes exactly one gets True."""
     unfinished = temporary(path)
     write_json(unfinished, value)
     try:
         os.link(unfinished, path)
     except FileExistsError:
         return False
-    except OSError:  # no hard links here: an exclusive create is nearly as good
-        return _create(path, unfinished.read_bytes())
+    except OSError:  # no hard links here
+        return _rename_once(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
     return True
 
 
-def _create(path: Path, data: bytes) -> bool:
-    try:
-        with path.open("xb") as handle:
-            handle.write(data)
-            os.fsync(handle.fileno())
-    except FileExistsError:
-        return False
-    return True
+def _rename_once(source: Path, target: Path) -> bool:
+    with exclusive(target.with_name(target.name + ".lock")):
+        if target.exists():
+            return False
+        os.replace(source, target)
+        return True
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Give `source` a second name; copy where the file system has no hard links. Atomic; replaces `target`."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = temporary(target)
-    try:
-        os.link(source, unfinished)
-    except OSError:
-        shutil.copyfile(source, unfinished)
-        sync(unfinished)
-        unfinished.chmod(READ_ONLY)
-    put_in_place(unfinished, target)
+    """Give `source` a second name; copy where the file system has no hard links. Atomic; replaces `target`.
+
+    Raises:
+        RunError: `source` is missing, or `target` cannot be written.
+    """
+    with replacing(target) as unfinished:
+        try:
+            os.link(source, unfinished)
+        except OSError:
+            shutil.copyfile(source, unfinished)
 
 
 def clear_dead(folder: Path) -> int:

@@ -7,6 +7,9 @@ import fcntl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
+
+from benchkit.errors import RunError
 
 
 @contextlib.contextmanager
@@ -16,9 +19,11 @@ def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
     Args:
         path: the lock file.
         waiting: called once when another process holds the lock and this one has to wait.
+
+    Raises:
+        RunError: the file cannot be made, or its file system has no locks.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
+    with _opened(path) as handle:
         told = False
         while not _taken(handle):
             if waiting and not told:
@@ -31,9 +36,21 @@ def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def _taken(handle: object) -> bool:
+def _opened(path: Path) -> IO[str]:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # type: ignore[arg-type]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("a")
+    except OSError as error:
+        raise RunError(f"cannot make the lock {path}: {error.strerror or error}. Check the folder's permissions.") from error
+
+
+def _taken(handle: IO[str]) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise RunError(
+            f"cannot lock {handle.name}: {error.strerror or error}. Use --outputs on a file system with locks."
+        ) from error
     return True

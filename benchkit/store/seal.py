@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.errors import RunError
+from benchkit.errors import RunError, UsageError
 
 MAGIC = b"BENCHKIT"
 _FOOTER = len(MAGIC) + 8 + 4  # magic, length of the trailer, checksum of the trailer
@@ -38,18 +38,35 @@ def append(path: Path, kind: str, version: int, checked: Sequence[Range]) -> Non
         handle.write(text + MAGIC + len(text).to_bytes(8, "little") + zlib.crc32(text).to_bytes(4, "little"))
 
 
-def verify(path: Path, kind: str | None = None) -> dict[str, Any]:
+def verify(path: Path, kind: str | None = None, version: int | None = None) -> dict[str, Any]:
     """Check a sealed file's structure and return its trailer (kind, version, size).
+
+    Args:
+        path: the file.
+        kind: what it must hold.
+        version: the latest format version that the caller can read.
 
     Raises:
         RunError: missing, truncated, damaged, or not a file of this kind; the message names the file.
+        UsageError: the file has a later format version.
     """
     trailer = _trailer(path)
+    if version is not None and trailer["version"] > version:  # first: later versions may mean all else differently
+        raise UsageError(
+            f"{path} has format version {trailer['version']}; this benchkit reads up to {version}. Update benchkit."
+        )
     if kind is not None and trailer["kind"] != kind:
         raise RunError(f"{path} holds {trailer['kind']}, where {kind} belong: it is another file under this name.")
-    if trailer["crc32"] != _sum_outside(path, trailer["size"], trailer["checked"]):
+    if trailer["crc32"] != _structure_sum(path, trailer):
         raise RunError(f"{path} is damaged: its structure does not match its checksum. {MEND}")
     return trailer
+
+
+def _structure_sum(path: Path, trailer: dict[str, Any]) -> int:
+    try:
+        return _sum_outside(path, trailer["size"], trailer["checked"])
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}. Check the disk.") from error
 
 
 MEND = "Delete it and export again; `benchkit doctor` lists every damaged file of a folder."
@@ -71,7 +88,7 @@ def _trailer(path: Path) -> dict[str, Any]:
         raise RunError(f"{path} cannot be read: {error.strerror or error}.") from error
     if not complete or zlib.crc32(text) != int.from_bytes(footer[16:], "little"):
         raise RunError(f"{path} is damaged or no benchkit file: its closing seal is missing or broken. {MEND}")
-    trailer = json.loads(text)
+    trailer: dict[str, Any] = json.loads(text)
     if trailer["size"] + length + _FOOTER != size:
         raise RunError(f"{path} is damaged: it has {size} bytes, not the {trailer['size'] + length + _FOOTER} written.")
     return trailer

@@ -11,19 +11,23 @@ then the seal (benchkit.store.seal).
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from benchkit.errors import RunError, UsageError
+from benchkit.errors import RunError
 from benchkit.store import columns as layout
 from benchkit.store import seal
 from benchkit.store.columns import Column
 from benchkit.store.files import replacing
+from benchkit.store.reading import RaggedReader, Reader, RowsReader, reader
 
 VERSION = 1
 
@@ -51,7 +55,7 @@ def write_table(
     text = np.frombuffer(json.dumps(meta or {}, sort_keys=True, allow_nan=False).encode(), np.uint8)
     arrays = {**{f"whole/{k}": np.asarray(v) for k, v in (whole or {}).items()}, "meta": text}
     with replacing(path) as unfinished:
-        with h5py.File(unfinished, "w", locking="best-effort") as file:
+        with _created(unfinished) as file:
             layout.write(file, "names", list(names), len(names))
             for key in sorted(columns):
                 layout.write(file, key, columns[key], len(names))
@@ -59,6 +63,19 @@ def write_table(
                 layout.write(file, key, arrays[key][None], 1)
             checked = _ranges(file)
         seal.append(unfinished, kind, VERSION, checked)
+
+
+@contextlib.contextmanager
+def _created(path: Path) -> Iterator[h5py.File]:
+    """A new HDF5 file; a disk that fills up while it is closed is an OSError here, which h5py calls a RuntimeError."""
+    try:
+        with h5py.File(path, "w", locking="best-effort") as file:
+            yield file
+    except RuntimeError as error:
+        number = re.search(r"errno = (\d+)", str(error))
+        if not number:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def _ranges(file: h5py.File) -> list[seal.Range]:
@@ -91,21 +108,14 @@ class Table:
 
     def __init__(self, path: Path, kind: str | None = None) -> None:
         self.path = path
-        trailer = seal.verify(path, kind)
-        self.kind = trailer["kind"]
-        if trailer["version"] > VERSION:
-            raise UsageError(
-                f"{path} has format version {trailer['version']}; this benchkit reads up to {VERSION}. Update benchkit."
-            )
-        try:
+        self.kind: str = seal.verify(path, kind, VERSION)["kind"]
+        self._readers: dict[str, Reader] = {}
+        with self._reading():
             self._file = h5py.File(path, "r", locking="best-effort")
-        except OSError as error:
-            raise RunError(
-                f"{path} cannot be opened: {error}. Another program may hold it; close it and retry."
-            ) from error
+            self._paths = _paths(self._file)
+        self.columns = [k for k in self._paths if k not in ("names", "meta") and not k.startswith("whole/")]
         self.names = self._names()
         self.position = {name: i for i, name in enumerate(self.names)}
-        self.columns = [k for k in _paths(self._file) if k not in ("names", "meta") and not k.startswith("whole/")]
 
     def __enter__(self) -> Table:
         return self
@@ -115,102 +125,125 @@ class Table:
 
     def close(self) -> None:
         """Close the file; reading afterwards is an error."""
+        self._readers.clear()
         self._file.close()
 
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except BlockingIOError as error:
+            raise RunError(f"{self.path} is being written by another process. Close it, or wait and retry.") from error
+        except OSError as error:
+            raise RunError(f"{self.path} cannot be read: {error}. Check the disk, then export again.") from error
+
     def _names(self) -> list[str]:
-        raw = self._file["names"][:]
-        broken = np.flatnonzero(layout.row_sums(raw) != self.sums("names"))
+        with self._reading():
+            raw = self._file["names"][:]
+            sums = self._file["crc/names"][:]
+        broken = np.flatnonzero(layout.row_sums(raw) != sums)
         if len(broken):
             shown = raw[broken[0]].decode(errors="replace")
             raise RunError(
                 f"{self.path}: the name of item row {broken[0]} is damaged (it reads {shown!r}). {seal.MEND}"
             )
-        return [name.decode() for name in raw]
+        return [name.decode() for name in raw.tolist()]
+
+    def _reader(self, path: str) -> Reader:
+        if path not in self._readers:
+            node = self.node(path)
+            with self._reading():
+                self._readers[path] = reader(node, self._file[f"crc/{path}"], lambda row: self._damaged(path, row))
+        return self._readers[path]
+
+    def _damaged(self, path: str, row: int) -> RunError:
+        whole = path == "meta" or path.startswith("whole/")
+        where = path if whole else f"{path} of item {self.names[row]!r}"
+        return RunError(f"{self.path}: {where} is damaged (its checksum fails). {seal.MEND}")
 
     def sums(self, path: str) -> np.ndarray:
         """Stored row checksums of a column, uint32 (N,)."""
-        return self._file[f"crc/{path}"][:]
+        with self._reading():
+            return self._reader(path).sums
 
     def dtype(self, column: str) -> np.dtype:
         """The dtype of a column's values."""
-        return layout.datasets(self.node(column))[0].dtype
+        return self._reader(column).dtype
 
     def shape(self, column: str) -> tuple[int, ...] | None:
         """The shape of one row, or None where it varies by item."""
-        node = self.node(column)
-        return node.shape[1:] if isinstance(node, h5py.Dataset) else None
+        return self._reader(column).shape
+
+    def shapes(self, column: str) -> list[tuple[int, ...]]:
+        """The shape of every item (unchecked where it varies)."""
+        found = self._reader(column)
+        if isinstance(found, RaggedReader):
+            with self._reading():
+                return [tuple(shape) for shape in found.shapes.tolist()]
+        return [found.extent.shape[1:]] * len(self.names)
 
     def __contains__(self, column: str) -> bool:
         return column in self.columns
 
     def node(self, column: str) -> h5py.Dataset | h5py.Group:
         """The HDF5 object of a column (or of `whole/<path>`, `meta`)."""
-        if column not in self._file:
+        if column not in self._paths:
             raise RunError(f"{self.path} has no {column!r}; it has {', '.join(self.columns)}.")
-        return self._file[column]
+        with self._reading():
+            return self._file[column]
 
     def read(self, column: str) -> Any:
         """A whole checked column: array (N, ...), list of arrays where shapes vary, list of str for text."""
-        node = self.node(column)
-        if isinstance(node, h5py.Group):
-            return [self.item(column, i) for i in range(len(self.names))]
-        return self.block(column, 0, node.shape[0])
+        if self.shape(column) is None:
+            return self.items(column, range(len(self.names)))
+        return self.block(column, 0, len(self.names))
 
     def block(self, column: str, start: int, stop: int) -> Any:
         """Checked rows start..stop of a fixed-shape column."""
-        dataset = self.node(column)
-        rows = np.empty((stop - start, *dataset.shape[1:]), dataset.dtype)
-        if rows.size:
-            dataset.read_direct(rows, np.s_[start:stop])
-        self._check(column, layout.row_sums(rows), start)
-        return [r.decode() for r in rows] if layout.is_text(dataset.dtype) else rows
+        found = self._reader(column)
+        if isinstance(found, RaggedReader):
+            raise ValueError(f"{column} has no fixed shape: read its items")
+        with self._reading():
+            rows = found.block(start, stop)
+        return [r.decode() for r in rows.tolist()] if layout.is_text(rows.dtype) else rows
 
-    def blocks(self, column: str, size: int = 4096) -> Iterator[np.ndarray]:
-        """Checked blocks of a fixed-shape column, in order."""
+    def blocks(self, column: str, size: int | None = None) -> Iterator[Any]:
+        """Checked blocks of a fixed-shape column, in order; `size` rows each (default: about one megabyte)."""
+        found = self._reader(column)
+        size = size or (found.rows_per_step if isinstance(found, RowsReader) else 1)
         for start in range(0, len(self.names), size):
             yield self.block(column, start, min(start + size, len(self.names)))
 
-    def _check(self, column: str, sums: np.ndarray, start: int) -> None:
-        stored = self._file[f"crc/{column}"][start : start + len(sums)]
-        broken = np.flatnonzero(sums != stored)
-        if len(broken):
-            row = start + int(broken[0])
-            whole = column == "meta" or column.startswith("whole/")
-            where = column if whole else f"{column} of item {self.names[row]!r}"
-            raise RunError(f"{self.path}: {where} is damaged (its checksum fails). {seal.MEND}")
+    def verify(self, column: str) -> None:
+        """Check every row of a column without keeping it."""
+        if self.shape(column) is None:
+            for row in range(len(self.names)):
+                self.item(column, row)
+        else:
+            for _ in self.blocks(column):
+                pass
 
-    def item(self, column: str, row: int) -> np.ndarray:
-        """One checked row of any column, in its own shape."""
-        node = self.node(column)
-        if isinstance(node, h5py.Dataset):
-            return self.block(column, row, row + 1)[0]
-        start, stop = node["offsets"][row : row + 2]
-        shape = node["shapes"][row]
-        fits = 0 <= start <= stop <= node["values"].shape[0] and int(np.prod(shape)) == stop - start
-        values = node["values"][start:stop] if fits and (shape >= 0).all() else np.zeros(0, node["values"].dtype)
-        self._check(
-            column, np.array([layout.ragged_sum(values, shape)], np.uint32) if fits else ~self._sum(column, row), row
-        )
-        return values.reshape(shape)
+    def item(self, column: str, row: int) -> Any:
+        """One checked row of any column: an array in its own shape, or a str."""
+        return self.items(column, (row,))[0]
 
-    def _sum(self, column: str, row: int) -> np.ndarray:
-        return self._file[f"crc/{column}"][row : row + 1]
+    def items(self, column: str, rows: Iterable[int]) -> list[Any]:
+        """Checked rows of any column in the order asked for; several microseconds each."""
+        found = self._reader(column)
+        with self._reading():
+            values = [found.item(row) for row in rows]
+        return [v.decode() for v in values] if layout.is_text(found.dtype) else values
 
     @property
     def whole(self) -> list[str]:
         """Names of the arrays that belong to no item."""
-        return sorted(k.removeprefix("whole/") for k in _paths(self._file) if k.startswith("whole/"))
+        return [k.removeprefix("whole/") for k in self._paths if k.startswith("whole/")]
 
     def read_whole(self, path: str) -> np.ndarray:
         """One checked array that belongs to no item."""
-        return self._single(f"whole/{path}")
+        return self.item(f"whole/{path}", 0)
 
     @property
     def meta(self) -> dict[str, Any]:
         """The checked facts that hold for all items."""
-        return json.loads(self._single("meta").tobytes())
-
-    def _single(self, path: str) -> np.ndarray:
-        value = self.node(path)[:]
-        self._check(path, layout.row_sums(value), 0)
-        return value[0]
+        return json.loads(self.item("meta", 0).tobytes())
