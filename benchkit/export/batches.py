@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import io
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -70,7 +70,7 @@ def batches(pictures: Iterable[Picture], preprocess: Preprocess, batch_size: int
 
 def decoded_batches(
     work: Iterable[list[Picture]], preprocess: Preprocess, workers: int, on_error: str
-) -> Iterator[list[Decoded]]:
+) -> Generator[list[Decoded]]:
     """Decode batches in threads, a few ahead of whoever takes them.
 
     Raises:
@@ -96,8 +96,8 @@ def _results(futures: list[Future[Decoded]], on_error: str) -> list[Decoded]:
     if bad is not None and on_error == "stop":
         where = bad.picture.dataset.path(bad.picture.view) or bad.picture.view
         raise RunError(
-            f"{where}: {bad.problem}. What was finished is kept; mend the file, or leave such files out with "
-            "data.on_error=skip, and run the same command again."
+            f"{where}: {bad.problem}. What was finished is kept: mend the file and run the same command again, or leave "
+            "such files out with data.on_error=skip --overwrite."
         )
     return results
 

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 import benchkit
+from benchkit.errors import RunError
+from benchkit.export.forward import NOT_FINITE
 from benchkit.export.job import Job
 from benchkit.export.split import Split
 from benchkit.heads.base import Head
@@ -25,7 +27,7 @@ from benchkit.registry import find
 from benchkit.store.bank import Bank
 from benchkit.store.content import file_hash
 from benchkit.store.features import TagFeatures, write_features
-from benchkit.store.files import link_or_copy, put_in_place, replacing, write_json
+from benchkit.store.files import link_or_copy, put_in_place, replacing, sync, write_json
 from benchkit.store.items import TableItems
 from benchkit.store.table import Table, write_table
 
@@ -77,15 +79,31 @@ def _ragged(arrays: Any) -> Any:
 
 
 def _skipped(job: Job, bank: Bank) -> dict[str, str]:
-    """Items left out: unreadable by their file's header, or skipped in the forward."""
+    """Items left out: unreadable by their file's header, or skipped in the forward, maybe by an export of another tag.
+
+    Raises:
+        RunError: there are such rows in the bank, and this job's settings say stop.
+    """
     skipped = dict(job.skipped)
     for split in job.splits:
         for item in split.items:
             for view in split.dataset.views(item):
                 reason = bank.reasons.get(job.facts[view].sha256)
                 if reason:
+                    _refuse(job, view, reason)
                     skipped.setdefault(item, f"{view}: {reason}")
     return skipped
+
+
+def _refuse(job: Job, view: str, reason: str) -> None:
+    policy, key = job.conf.data.settings.on_error, "data.on_error"
+    if reason == NOT_FINITE:
+        policy, key = job.conf.model.on_nonfinite, "model.on_nonfinite"
+    if policy == "stop":
+        raise RunError(
+            f"{view!r}: {reason}, as an export that leaves such images out has found. Mend the cause, or leave them out "
+            f"here too with {key}=skip --overwrite."
+        )
 
 
 def _items(split: Split, skipped: Mapping[str, str]) -> list[str]:
@@ -98,9 +116,16 @@ def _write_targets(job: Job, split: Split, items: Sequence[str]) -> str:
     write_table(fresh, "targets", items, split.columns(items), meta=split.dataset.meta())
     content = file_hash(fresh, "targets")
     shared = job.outputs.targets(content)
-    if not shared.exists() or file_hash(shared, "targets") != content:
+    if not _holds(shared, content):
         link_or_copy(fresh, shared)
     return content
+
+
+def _holds(shared: Path, content: str) -> bool:
+    try:
+        return file_hash(shared, "targets") == content
+    except RunError:  # missing or damaged: what was just made replaces it
+        return False
 
 
 def _predict(job: Job, build: Path, key: str, items: Sequence[str], train_targets: str | None) -> dict[str, float]:
@@ -211,11 +236,21 @@ def _features(job: Job, bank: Bank, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _publish(build: Path, folder: Path) -> None:
-    """Move the files into the tag's folder, the record last; then drop what the old tag had beyond them."""
-    names = sorted(p.relative_to(build) for p in build.rglob("*") if p.is_file())
-    for name in sorted(names, key=lambda n: n.name == NAME):
+    """Move the files into the tag's folder. The old record goes first, since without one nothing is evaluated: old and
+    new files beside each other are never taken for one experiment. The new record comes last."""
+    (folder / NAME).unlink(missing_ok=True)
+    names = sorted(p.relative_to(build) for p in build.rglob("*") if p.is_file() and p.name != NAME)
+    for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         put_in_place(build / name, folder / name)
-    keep = {folder / name for name in names}
-    for old in [p for p in folder.rglob("*") if p.is_file() and p not in keep and ".parts" not in p.parts]:
+    for old in set(_artefacts(folder)) - {folder / name for name in names}:
         old.unlink()
+    sync(folder)
+    put_in_place(build / NAME, folder / NAME)
+
+
+def _artefacts(folder: Path) -> list[Path]:
+    """Files that an export, an eval or a report leaves; whatever else lies there is the user's."""
+    suffixes = (".h5", ".json", ".yaml", ".safetensors", ".png")
+    parts = (folder / "features").glob("part-*.h5")
+    return [p for p in (*folder.iterdir(), *parts) if p.is_file() and p.suffix in suffixes]

