@@ -50,7 +50,7 @@ class Bank:
         self.platforms: dict[str, Mapping[str, Any]] = {}
         self.duplicates = 0
         self._scanned: set[str] = set()
-        self._parts = OpenParts(folder)
+        self._parts = OpenParts(folder, self.identity_hash)
         self.scan()
 
     def scan(self) -> None:
@@ -62,10 +62,7 @@ class Bank:
 
     def _index_part(self, part: str) -> None:
         table = self._parts[part]
-        meta = table.meta
-        if meta["identity_hash"] != self.identity_hash:
-            raise RunError(f"{table.path} belongs to another model or preprocessing than its folder. Move it away.")
-        self.platforms[part] = meta["platform"]
+        self.platforms[part] = table.meta["platform"]
         self.reasons.update((n, r) for n, r in zip(table.names, table.read("reason"), strict=True) if r)
         found = {name: (part, row) for row, name in enumerate(table.names)}
         for column in table.columns:

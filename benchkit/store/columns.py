@@ -14,6 +14,8 @@ from typing import Any
 import h5py
 import numpy as np
 
+from benchkit.errors import UsageError
+
 
 @dataclass
 class Rows:
@@ -52,10 +54,24 @@ def ragged_sum(values: np.ndarray, shape: np.ndarray) -> int:
 
 
 def text_rows(texts: Sequence[str]) -> np.ndarray:
-    """Strings as fixed-length UTF-8, in the type HDF5 viewers show as text."""
-    encoded = [text.encode() for text in texts]
+    """Strings as fixed-length UTF-8, in the type HDF5 viewers show as text.
+
+    Raises:
+        UsageError: a text that is no Unicode (a file name of other bytes), or that holds a NUL, which HDF5 drops.
+    """
+    encoded = [_encoded(text) for text in texts]
     length = max((len(e) for e in encoded), default=0) or 1
     return np.array(encoded, dtype=f"S{length}").astype(h5py.string_dtype("utf-8", length))
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{text!r} cannot be stored: it is no valid Unicode. Rename the file.") from error
+    if b"\0" in data:
+        raise UsageError(f"{text!r} cannot be stored: it holds a NUL character. Rename the item.")
+    return data
 
 
 def write(file: h5py.File, path: str, column: Any, count: int) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from benchkit.store import columns as layout
+from benchkit.store.features import TagFeatures
 from benchkit.store.table import Table
 
 Entry = tuple[str, list[str], str, list[str], np.ndarray]  # dataset path, item names, dtype, shapes, row checksums
@@ -37,25 +37,49 @@ def table_entries(table: Table) -> list[Entry]:
 
 
 def _column_entry(table: Table, column: str) -> Entry:
-    node = table.node(column)
-    if isinstance(node, h5py.Dataset):
+    if layout.is_text(table.dtype(column)):
         # text is stored at the length of the longest, which depends on the other items: not a property of one item
-        dtype, shape = ("text", "()") if layout.is_text(node.dtype) else (node.dtype.str, str(node.shape[1:]))
-        sums = _text_sums(table, column) if dtype == "text" else table.sums(column)
-        return column, table.names, dtype, [shape] * len(table.names), sums
-    shapes = [str(tuple(int(n) for n in shape)) for shape in node["shapes"][:]]
-    return column, table.names, node["values"].dtype.str, shapes, table.sums(column)
+        return column, table.names, "text", ["()"] * len(table.names), _text_sums(table, column)
+    shapes = [str(shape) for shape in table.shapes(column)]
+    return column, table.names, table.dtype(column).str, shapes, table.sums(column)
 
 
 def _text_sums(table: Table, column: str) -> np.ndarray:
     return np.array([zlib.crc32(text.encode()) for text in table.read(column)], dtype=np.uint32)
 
 
-def entries_hash(entries: Iterable[Entry], prefix: str = "") -> str:
+def features_hash(features: TagFeatures) -> str:
+    """sha256 over the feature values and images of every view: the same whether they lie in features.h5 or in parts."""
+    table = features.table
+    inline = [c for c in table.columns if c.startswith("features/")]
+    entries = [_column_entry(table, c) for c in ("image", *inline)]
+    entries += [_indexed_entry(features, key) for key in features.meta["keys"] if f"index/{key}" in table]
+    return entries_hash(entries)
+
+
+def _indexed_entry(features: TagFeatures, key: str) -> Entry:
+    names, column = features.table.names, f"features/{key}"
+    sums, shapes, dtype = np.zeros(len(names), np.uint32), ["()"] * len(names), ""
+    for part, positions, rows in features.places(key, range(len(names))):
+        dtype, of_part = part.dtype(column).str, part.shapes(column)
+        for position, row in zip(positions, rows, strict=True):
+            shapes[position] = str(of_part[row])
+        ragged = part.shape(column) is None
+        sums[positions] = _value_sums(part, column, rows) if ragged else part.sums(column)[rows]
+    return column, names, dtype, shapes, sums
+
+
+def _value_sums(part: Table, column: str, rows: Sequence[int]) -> list[int]:
+    """Checksums as rows of a fixed shape would have them: whether a part needed CSR depends on its other images."""
+    return [zlib.crc32(np.ascontiguousarray(value).data) for value in part.items(column, rows)]
+
+
+def entries_hash(entries: Iterable[Entry]) -> str:
     """sha256 over entries in the order (dataset path, item name)."""
     digest = hashlib.sha256()
     for path, names, dtype, shapes, sums in sorted(entries, key=lambda e: e[0]):
         order = sorted(range(len(names)), key=names.__getitem__)
-        lines = (f"{prefix}{path}\0{names[i]}\0{dtype}\0{shapes[i]}\0{sums[i]}\n" for i in order)
+        values = sums.tolist()
+        lines = [f"{path}\0{names[i]}\0{dtype}\0{shapes[i]}\0{values[i]}\n" for i in order]
         digest.update("".join(lines).encode())
     return digest.hexdigest()

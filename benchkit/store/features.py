@@ -7,8 +7,7 @@ resolves its links against the working directory and would read another file's n
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import numpy as np
 from benchkit.errors import RunError
 from benchkit.store.bank import Bank
 from benchkit.store.columns import Column, Rows
-from benchkit.store.content import Entry
 from benchkit.store.files import link_or_copy
+from benchkit.store.parts import OpenParts
 from benchkit.store.table import Table, write_table
 
 INLINE_BYTES = 1 << 30  # pooled keys up to this size are copied into features.h5
@@ -91,54 +90,61 @@ class TagFeatures:
         absent = next((n for n in self.names if n not in self.table.position), None)
         if absent is not None:
             raise RunError(f"{self.table.path} has no view {absent!r}. Export again to make it.")
+        self._rows = [self.table.position[name] for name in self.names]
+        self._parts = OpenParts(folder / "features", self.meta["identity_hash"])
+        self._columns: dict[str, Any] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self.meta["keys"]
 
     def read(self, key: str) -> np.ndarray:
         """All rows of a key in the order of `names`."""
-        rows = [self.table.position[name] for name in self.names]
         if f"features/{key}" in self.table:
-            return self.table.read(f"features/{key}")[rows]
-        return np.stack([self._indexed(key, row) for row in rows])
+            return self.table.read(f"features/{key}")[self._rows]
+        return np.stack(self._indexed(key, self._rows))
 
     def item(self, key: str, row: int) -> np.ndarray:
         """One row of a key."""
-        position = self.table.position[self.names[row]]
         if f"features/{key}" in self.table:
-            return self.table.item(f"features/{key}", position)
-        return self._indexed(key, position)
+            return self.table.item(f"features/{key}", self._rows[row])
+        return self._indexed(key, [self._rows[row]])[0]
 
-    def _indexed(self, key: str, position: int) -> np.ndarray:
-        number, row = self.table.item(f"index/{key}", position)
-        path = self.folder / "features" / self.meta["parts"][int(number)]
-        part = self._part(path)
-        if part.names[int(row)] != self.table.item("image", position):
-            raise RunError(f"{path} does not hold view {self.table.names[position]!r} where features.h5 says.")
-        return part.item(f"features/{key}", int(row))
+    def places(self, key: str, positions: Iterable[int]) -> Iterator[tuple[Table, list[int], list[int]]]:
+        """Where an indexed key's rows lie: per part its table, the positions in features.h5, and the part's rows."""
+        index = self._column(f"index/{key}")
+        by_part: dict[int, list[int]] = {}
+        for position in positions:
+            by_part.setdefault(int(index[position, 0]), []).append(position)
+        for number, found in by_part.items():
+            part = self._parts[self.meta["parts"][number]]
+            rows = [int(index[position, 1]) for position in found]
+            self._check_images(part, found, rows)
+            yield part, found, rows
 
-    def indexed_entry(self, key: str) -> Entry:
-        """What an indexed key adds to a content hash: the same as if its rows lay in features.h5."""
-        sums, shapes, dtype = [], [], ""
-        for position in range(len(self.table.names)):
-            value = self._indexed(key, position)
-            dtype = value.dtype.str
-            shapes.append(str(value.shape))
-            sums.append(zlib.crc32(np.ascontiguousarray(value).data))
-        return f"features/{key}", self.table.names, dtype, shapes, np.array(sums, np.uint32)
+    def _indexed(self, key: str, positions: Sequence[int]) -> list[np.ndarray]:
+        values: dict[int, np.ndarray] = {}
+        for part, found, rows in self.places(key, positions):
+            values.update(zip(found, part.items(f"features/{key}", rows), strict=True))
+        return [values[position] for position in positions]
 
-    def _part(self, path: Path) -> Table:
-        if getattr(self, "_open", None) is None or self._open.path != path:
-            self._open: Any = Table(path, "bank")
-            if self._open.meta["identity_hash"] != self.meta["identity_hash"]:
-                raise RunError(f"{path} belongs to another model or preprocessing than features.h5 beside it.")
-        return self._open
+    def _check_images(self, part: Table, positions: Sequence[int], rows: Sequence[int]) -> None:
+        images = self._column("image")
+        for position, row in zip(positions, rows, strict=True):
+            if row >= len(part.names) or part.names[row] != images[position]:
+                raise RunError(
+                    f"{part.path} does not hold view {self.table.names[position]!r} where features.h5 says: it is "
+                    "another file under this name. Export again to make it."
+                )
+
+    def _column(self, name: str) -> Any:
+        if name not in self._columns:
+            self._columns[name] = self.table.read(name)
+        return self._columns[name]
 
     def close(self) -> None:
         """Close the files."""
         self.table.close()
-        if getattr(self, "_open", None) is not None:
-            self._open.close()
+        self._parts.close()
 
     def __enter__(self) -> TagFeatures:
         return self

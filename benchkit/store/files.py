@@ -10,15 +10,17 @@ import re
 import shutil
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchkit.errors import RunError
+from benchkit.provenance.identity import identity_hash
 from benchkit.store.lock import exclusive
 
 READ_ONLY = 0o444
+SEAL = "seal"
 _TEMPORARY = re.compile(r"\.tmp-(?P<host>[^-]*)-(?P<boot>[^-]*)-(?P<pid>\d+)-[0-9a-f]+$")
 
 
@@ -70,7 +72,8 @@ def replacing(path: Path, *, read_only: bool = True) -> Iterator[Path]:
 def _why(path: Path, error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space is left while writing {path}: nothing finished is lost; free some space and run it again."
-    about = f" ({error.filename})" if error.filename and Path(os.fsdecode(error.filename)).parent != path.parent else ""
+    source = error.filename if isinstance(error.filename, str) else ""
+    about = f" ({source})" if source and Path(source).parent != path.parent else ""
     return f"cannot write {path}: {error.strerror or error}{about}. Check the folder's permissions and run it again."
 
 
@@ -112,6 +115,16 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write strict JSON (no NaN) atomically; keys keep their order, which is the order of tables."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write JSON with a hash of itself among its keys, so that `benchkit doctor` sees a flipped bit."""
+    write_json(path, {**value, SEAL: json_seal(value)})
+
+
+def json_seal(value: Mapping[str, Any]) -> str:
+    """sha256 over everything but the seal itself."""
+    return identity_hash({key: each for key, each in value.items() if key != SEAL})
 
 
 def write_json_once(path: Path, value: Any) -> bool:

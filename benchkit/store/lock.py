@@ -41,7 +41,9 @@ def _opened(path: Path) -> IO[str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("a")
     except OSError as error:
-        raise RunError(f"cannot make the lock {path}: {error.strerror or error}. Check the folder's permissions.") from error
+        raise RunError(
+            f"cannot make the lock {path}: {error.strerror or error}. Check the folder's permissions."
+        ) from error
 
 
 def _taken(handle: IO[str]) -> bool:

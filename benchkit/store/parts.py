@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections import OrderedDict
 from pathlib import Path
 
+from benchkit.errors import RunError
 from benchkit.store.table import Table
 
 OPEN = 64  # handles kept open at a time: macOS allows a process 256
 
 
 class OpenParts:
-    """Tables of kind `bank` in one folder, by file name."""
+    """Tables of kind `bank` and of one backbone identity in one folder, by file name."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, identity_hash: str) -> None:
+        self.folder, self.identity_hash = folder, identity_hash
         self._open: OrderedDict[str, Table] = OrderedDict()
 
     def __getitem__(self, part: str) -> Table:
         """The part, open.
 
         Raises:
-            RunError: it is missing or damaged.
+            RunError: it is missing, damaged, or of another identity.
         """
         if part in self._open:
             self._open.move_to_end(part)
             return self._open[part]
         table = Table(self.folder / part, "bank")
+        if table.meta.get("identity_hash") != self.identity_hash:
+            table.close()
+            raise RunError(
+                f"{table.path} belongs to another model or preprocessing than the files beside it. Move it away and "
+                "export again."
+            )
         self._open[part] = table
         if len(self._open) > OPEN:
             self._open.popitem(last=False)[1].close()

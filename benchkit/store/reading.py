@@ -44,7 +44,7 @@ class Extent:
         if self._offset is None:
             self._dataset.read_direct(rows, np.s_[start : start + len(rows)])
             return
-        view = memoryview(rows.reshape(-1).view(np.uint8))
+        view = rows.reshape(-1).view(np.uint8).data
         position = self._offset + start * self.row_bytes
         while len(view):
             count = os.preadv(self._descriptor, [view[:STEP]], position)
@@ -93,7 +93,7 @@ class RowsReader:
     def item(self, row: int) -> np.ndarray:
         """One checked row."""
         rows = self.extent.rows(row, row + 1)
-        if zlib.crc32(rows.reshape(-1).view(np.uint8)) != self.sums[row]:
+        if zlib.crc32(rows.reshape(-1).view(np.uint8).data) != self.sums[row]:
             raise self._broken(row)
         return rows[0]
 

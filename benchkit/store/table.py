@@ -231,7 +231,7 @@ class Table:
         """Checked rows of any column in the order asked for; several microseconds each."""
         found = self._reader(column)
         with self._reading():
-            values = [found.item(row) for row in rows]
+            values: list[Any] = [found.item(row) for row in rows]
         return [v.decode() for v in values] if layout.is_text(found.dtype) else values
 
     @property

@@ -1,21 +1,27 @@
-"""Verify every checksum below a path, and hash its content."""
+"""Verify every checksum below a path, and hash its content.
+
+Tables carry checksums of their own; summaries.json and a head's weights are compared with the sha256 in the record
+beside them, a record with its own seal, and a bank's identity with the name of its folder.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-import h5py
-
 from benchkit.errors import BenchkitError, RunError
-from benchkit.provenance.identity import identity_hash
-from benchkit.store.content import entries_hash, table_entries, table_hash
+from benchkit.provenance.identity import canonical, identity_hash
+from benchkit.provenance.record import NAME as RECORD
+from benchkit.store.content import features_hash, table_hash
 from benchkit.store.features import TagFeatures
+from benchkit.store.files import SEAL, json_seal
 from benchkit.store.table import Table
 
-OUTSIDE = ("thumbs.h5", "record.json", "conf.yaml", "identity.json")  # verified, but no part of a folder's content
+OUTSIDE = ("thumbs.h5", RECORD, "conf.yaml", "identity.json")  # verified, but no part of a folder's content
+UNFINISHED = (".parts", ".locks")
 
 
 def verify_tree(path: Path) -> dict[str, Any]:
@@ -25,13 +31,12 @@ def verify_tree(path: Path) -> dict[str, Any]:
         files: per relative name its content hash (or None) and what is wrong; content: hash over predictions, targets,
         results, summaries and feature values of each folder; damaged: how many files are.
     """
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in (".h5", ".json"))
-    files = [f for f in files if not {".parts", ".locks"} & set(f.parts)]
+    found: dict[tuple[int, int], str] = {}  # by inode: parts and targets have a name in the tag and one in the bank
     report: dict[str, Any] = {}
-    for file in files:
+    for file in _files(path):
         name = file.name if path.is_file() else file.relative_to(path).as_posix()
         try:
-            report[name] = {"content": _content(file), "problem": ""}
+            report[name] = {"content": _verified(file, found), "problem": ""}
         except BenchkitError as error:
             report[name] = {"content": None, "problem": str(error)}
     parts = {name: facts["content"] for name, facts in report.items() if _counts(name)}
@@ -40,6 +45,14 @@ def verify_tree(path: Path) -> dict[str, Any]:
         "content": identity_hash(parts),
         "damaged": sum(facts["content"] is None for facts in report.values()),
     }
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    names = (".h5", ".json", ".yaml", ".safetensors")
+    files = sorted(p for p in path.rglob("*") if p.suffix in names and p.is_file())
+    return [f for f in files if not set(UNFINISHED) & set(f.relative_to(path).parts)]
 
 
 def folder_content(folder: Path) -> str:
@@ -58,37 +71,111 @@ def _counts(name: str) -> bool:
     )
 
 
+def _verified(file: Path, found: dict[tuple[int, int], str]) -> str:
+    status = file.stat()
+    inode = (status.st_dev, status.st_ino)
+    if inode in found:
+        return found[inode]
+    content = _content(file)
+    _check_record(file, content)
+    if status.st_nlink > 1 and file.name.startswith("part-"):
+        found[inode] = content
+    return content
+
+
 def _content(file: Path) -> str:
+    if file.suffix == ".h5":
+        return _table_content(file)
     if file.suffix == ".json":
         return _json_content(file)
+    return _sha256(file)
+
+
+def _table_content(file: Path) -> str:
     with Table(file) as table:
         for column in table.columns:
-            if isinstance(table.node(column), h5py.Group):
-                table.read(column)
-            else:
-                for _ in table.blocks(column):
-                    pass
+            table.verify(column)
         for name in table.whole:
             table.read_whole(name)
         table.meta  # noqa: B018  reading checks it
-        if table.kind == "features":
-            return _feature_values(file.parent)
-        return table_hash(table)
+        if table.kind != "features":
+            return table_hash(table)
+    with TagFeatures(file.parent) as features:
+        return features_hash(features)
 
 
 def _json_content(file: Path) -> str:
     try:
-        return identity_hash(json.loads(file.read_text(encoding="utf-8")))
+        value = json.loads(file.read_text(encoding="utf-8"))
+        content = identity_hash(value)
     except (ValueError, OSError) as error:
         raise RunError(f"{file} is damaged: {error}. Make it again with eval, or export.") from error
+    if file.name == "identity.json" and _folder_hash(file.parent) not in ("", content[:8]):
+        raise RunError(f"{file} is damaged: it is not the identity that its folder is named after. Export again.")
+    return content
 
 
-def _feature_values(folder: Path) -> str:
-    """Hash of the feature values by view, whether they lie in features.h5 or in parts beside it."""
-    with TagFeatures(folder) as features:
-        entries = [e for e in table_entries(features.table) if e[0].startswith("features/") or e[0] == "image"]
-        digest = hashlib.sha256(entries_hash(entries).encode())
-        indexed = [k for k in features.meta["keys"] if f"index/{k}" in features.table]
-        if indexed:
-            digest = hashlib.sha256(entries_hash([*entries, *(features.indexed_entry(k) for k in indexed)]).encode())
+def _check_record(file: Path, content: str) -> None:
+    """Compare a file of a tag's folder with the record beside it.
+
+    Raises:
+        RunError: they do not fit.
+    """
+    record = _record(file.parent)
+    if record is None:
+        return
+    if file.name == RECORD:
+        absent = [name for name in record.get("files", ()) if not (file.parent / name).is_file()]
+        if absent:
+            raise RunError(f"{file} speaks of {absent[0]}, which is missing. Make it again with eval, or export.")
+        fits = record.get(SEAL) in (None, json_seal(record))
+    elif file.name == "conf.yaml":
+        fits = _conf(file) == canonical(record.get("conf"))
+    else:
+        fits = _as_recorded(file, content, record.get("files", {}).get(file.name))
+    if not fits:
+        raise RunError(
+            f"{file} is not what record.json says: one of them is damaged, or an eval did not finish. Make it again "
+            "with eval (--overwrite_eval), or export (--overwrite)."
+        )
+
+
+def _record(folder: Path) -> dict[str, Any] | None:
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (ValueError, OSError):  # reported under its own name
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _conf(file: Path) -> Any:
+    import yaml
+
+    try:
+        return canonical(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (ValueError, yaml.YAMLError) as error:
+        raise RunError(f"{file} is damaged: {error}. record.json holds the same settings.") from error
+
+
+def _as_recorded(file: Path, content: str, facts: dict[str, Any] | None) -> bool:
+    if facts is None or file.name == "features.h5":  # its row checksums say enough; its content hash leaves out meta
+        return True
+    if file.suffix == ".h5":
+        return facts.get("content") == content
+    return facts.get("sha256") == (_sha256(file) if file.suffix == ".json" else content)
+
+
+def _folder_hash(folder: Path) -> str:
+    match = re.search(r"-([0-9a-f]{8})$", folder.resolve().name)
+    return match[1] if match else ""
+
+
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with file.open("rb") as handle:
+            while block := handle.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise RunError(f"{file} cannot be read: {error.strerror or error}.") from error
     return digest.hexdigest()
