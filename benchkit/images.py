@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,12 @@ from benchkit.errors import UsageError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
 MAX_PIXELS = 178_956_970  # twice PIL's warning threshold: where PIL itself refuses a decompression bomb
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "PPM")  # PIL's others may run programs (EPS)
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_DAMAGE = ("premature end", "bad huffman", "bad arithmetic", "found marker")  # libjpeg goes on with grey or old pixels
+_TURNED = (b"Exif\x00", b"tiff:Orientation", b"eXIf", b"Raw profile type")  # JPEG, PNG without these are upright
+_BLANK = 64  # compressed pixels do not end in so many zero bytes; a file that was not written to its end does
 
 
 class Unreadable(UsageError):
@@ -19,50 +26,60 @@ class Unreadable(UsageError):
 
 
 def inspect(data: bytes) -> tuple[int, int]:
-    """Upright (height, width) of an encoded image, from its header where the file looks complete.
+    """Upright (height, width) of an encoded image: equal to the decoded one's, from the header where that says it all.
 
     Raises:
         Unreadable: empty, unknown, too large, or truncated; the message says which.
     """
     image = _open(data)
-    if not _looks_complete(data, image.format or ""):
-        decode_exact(data)
+    whole = image.format == "PNG" or (image.format == "JPEG" and data.rstrip(b"\x00").endswith(b"\xff\xd9"))
+    if not whole:
+        height, width = decode_exact(data).shape[:2]
+        return height, width
     width, height = image.size
-    return (width, height) if _orientation(image) >= 5 else (height, width)
+    return (width, height) if _orientation(image, data) >= 5 else (height, width)
 
 
 def decode_fast(data: bytes) -> np.ndarray:
-    """Decode to uint8 (H, W, 3) RGB; JPEG through libjpeg-turbo directly, pixels equal to PIL's."""
+    """Decode to uint8 (H, W, 3) RGB; JPEG through libjpeg-turbo directly, pixels equal to PIL's.
+
+    Raises:
+        Unreadable: the data do not decode to a whole image.
+    """
     import simplejpeg
 
-    if data[:2] != b"\xff\xd8" or _rotated(data):
+    if data[:2] != b"\xff\xd8":
         return decode_exact(data)
     try:
         height, width, colorspace, _ = simplejpeg.decode_jpeg_header(data)
         if colorspace not in ("YCbCr", "Gray", "RGB") or height * width > MAX_PIXELS:
             return decode_exact(data)
-        return simplejpeg.decode_jpeg(data, colorspace="RGB", fastdct=False, fastupsample=False)
-    except ValueError:  # not plain JPEG after all, or damaged: PIL decides, and says why
+        pixels = simplejpeg.decode_jpeg(data, colorspace="RGB", fastdct=False, fastupsample=False)
+    except ValueError:  # not plain JPEG after all, or damaged: the exact decoder decides, and says why
         return decode_exact(data)
+    turned = any(mark in data for mark in _TURNED)
+    return _upright(pixels, _orientation(_open(data), data)) if turned else pixels
 
 
 def decode_exact(data: bytes) -> np.ndarray:
-    """Decode to uint8 (H, W, 3) RGB through PIL: EXIF rotation applied, 16-bit scaled, first frame of animations.
+    """Decode to uint8 (H, W, 3) RGB through PIL.
+
+    EXIF (or XMP) rotation is applied, 16-bit values are divided by 256, alpha is dropped, animations and files of
+    several pages give their first. What libjpeg only warns of (data that end early or make no sense) is refused.
 
     Raises:
         Unreadable: the data do not decode to a whole image.
     """
-    from PIL import ImageOps
-
     image = _open(data)
+    if image.format in ("JPEG", "MPO"):
+        _refuse_damaged_jpeg(data)
     try:
         image.load()
-        upright = ImageOps.exif_transpose(image)
-        return np.ascontiguousarray(_rgb(upright))
-    except Unreadable:
+        return _upright(_rgb(image), _orientation(image, data))  # PIL has turned a TIFF by now, and says 1
+    except (Unreadable, MemoryError):
         raise
     except Exception as error:  # PIL's plugins raise OSError, SyntaxError, struct.error, ValueError, EOFError ...
-        raise Unreadable(f"it does not decode to a whole image ({error})") from error
+        raise Unreadable(f"it does not decode to a whole image ({error or type(error).__name__})") from error
 
 
 DECODERS: dict[str, Callable[[bytes], np.ndarray]] = {"fast": decode_fast, "pil": decode_exact}
@@ -74,40 +91,73 @@ def _open(data: bytes) -> Any:
     if not data:
         raise Unreadable("it is empty (0 bytes)")
     try:
-        image = Image.open(io.BytesIO(data))
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as error:
         raise Unreadable(f"it claims more than {MAX_PIXELS:,} pixels") from error
     except Exception as error:
         raise Unreadable("it is no image in a known format, or its header is damaged") from error
     if image.size[0] * image.size[1] > MAX_PIXELS:
         raise Unreadable(f"it claims more than {MAX_PIXELS:,} pixels")
+    if image.format == "PNG":
+        _refuse_damaged_png(data)
+    if image.format == "WEBP" and data[12:16] in (b"VP8 ", b"VP8L") and not any(data[-_BLANK:]):
+        raise Unreadable("it ends in zeros: it was not written to its end")
     return image
 
 
+def _refuse_damaged_jpeg(data: bytes) -> None:
+    """PIL takes no notice of libjpeg's warnings, and fills what is missing with grey."""
+    import simplejpeg
+
+    try:
+        cmyk = simplejpeg.decode_jpeg_header(data)[2] in ("CMYK", "YCCK")
+        simplejpeg.decode_jpeg(data, colorspace="CMYK" if cmyk else "RGB")
+    except ValueError as error:
+        if any(sign in str(error).lower() for sign in _DAMAGE):
+            raise Unreadable(f"it does not decode to a whole image ({error})") from error
+
+
+def _refuse_damaged_png(data: bytes) -> None:
+    """PIL stops at the last pixel, before any checksum; every chunk that pixels depend on has one."""
+    start = len(_PNG)
+    while start + 12 <= len(data):
+        end = start + 8 + int.from_bytes(data[start : start + 4], "big")
+        kind, checksum = data[start + 4 : start + 8], data[end : end + 4]
+        if kind in (b"IHDR", b"PLTE", b"IDAT", b"IEND") and zlib.crc32(data[start + 4 : end]).to_bytes(4) != checksum:
+            raise Unreadable(f"it is truncated or damaged (checksum of its {kind.decode()} chunk)")
+        if kind == b"IEND":
+            return
+        start = end + 4
+    raise Unreadable("it is truncated: it has no end mark")
+
+
 def _rgb(image: Any) -> np.ndarray:
-    if image.mode in ("I;16", "I;16B", "I;16L", "I;16N", "I"):
-        values = np.asarray(image).astype(np.int64)
-        scaled = values >> 8 if values.max(initial=0) > 255 else values  # 16-bit grey; PIL's own conversion clips
-        return np.repeat(scaled.clip(0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
-    if image.mode == "F":
-        raise Unreadable("it holds floating-point values, which have no agreed brightness; convert it to 8 bits")
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM"):
+        high = (np.asarray(image) >> 8).astype(np.uint8)  # PIL's own conversion clips
+        return np.repeat(high[:, :, None], 3, axis=2)
+    if image.mode in ("I", "F"):
+        kind = "floating-point" if image.mode == "F" else "32-bit"
+        raise Unreadable(f"it holds {kind} values, which have no agreed brightness; convert it to 8 bits")
     return np.asarray(image.convert("RGB"))
 
 
-def _orientation(image: Any) -> int:
+def _orientation(image: Any, data: bytes) -> int:
+    """EXIF orientation, 1 to 8; asked for only where there can be one, since PIL decodes a PNG to look for it."""
+    if image.format in ("JPEG", "PNG") and not any(mark in data for mark in _TURNED):
+        return 1
     try:
-        return int(image.getexif().get(0x0112, 1) or 1)
+        found = int(image.getexif().get(0x0112, 1))
     except Exception:  # a broken EXIF block says nothing about the orientation
         return 1
+    return found if 1 <= found <= 8 else 1
 
 
-def _rotated(jpeg: bytes) -> bool:
-    return b"Exif\x00" in jpeg[:65536] and _orientation(_open(jpeg)) != 1
-
-
-def _looks_complete(data: bytes, kind: str) -> bool:
-    if kind == "JPEG":
-        return data.rstrip(b"\x00").endswith(b"\xff\xd9")
-    if kind == "PNG":
-        return b"IEND" in data[-64:]
-    return False
+def _upright(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """Undo an EXIF orientation (EXIF 2.32, tag 274). pixels: (H, W, 3)."""
+    if orientation >= 5:
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
