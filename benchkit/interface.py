@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchkit.errors import UsageError
-from benchkit.eval import evaluate
+from benchkit.eval import eval_arguments, evaluate
 from benchkit.eval._evaluation import Evaluation
 from benchkit.export import export
 from benchkit.export.job import Outcome
@@ -26,6 +27,8 @@ def run(
     feature_fn: Callable[..., Any] | None = None,
     arguments: Sequence[str] = (),
     outputs: str | Path | None = None,
+    overwrite_eval: bool = False,
+    records: str | Path | None = None,
     **options: Any,
 ) -> Evaluation:
     """Export one model on one benchmark and score it.
@@ -40,6 +43,7 @@ def run(
         feature_fn: called with the images (or the module and the images) in place of the module's forward.
         arguments: `key=value` settings, as on the command line.
         outputs: outputs folder.
+        overwrite_eval, records: as of `benchkit.eval.evaluate`.
         options: further arguments of `benchkit.export.export` (limit, random, overwrite, checkpoint ...).
 
     Raises:
@@ -61,10 +65,30 @@ def run(
     else:
         conf, components, tag = None, {"model.backbone": _component(model, feature_fn)}, tag or type(model).__name__
         given += _module_settings(preprocess, patch_size, has_cls_token)
-    end = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)[0]
+    with _modes_kept(model):
+        end = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)[0]
     if not isinstance(end, Outcome):
         raise end
-    return evaluate(end.benchmark, end.tag, outputs=outputs)
+    return evaluate(
+        end.benchmark,
+        end.tag,
+        outputs=outputs,
+        conf=conf,
+        arguments=eval_arguments(given, end.benchmark),
+        overwrite_eval=overwrite_eval,
+        records=records,
+    )
+
+
+@contextlib.contextmanager
+def _modes_kept(model: Any) -> Iterator[None]:
+    """A module comes back as it was: parts in training mode are so again."""
+    modes = [(part, part.training) for part in model.modules()] if hasattr(model, "modules") else []
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def _component(module: Any, feature_fn: Callable[..., Any] | None) -> Component:

@@ -94,4 +94,3 @@ def say(text: str) -> None:
     """One paragraph on standard error."""
     width = 100 if sys.stderr.isatty() else 1_000_000
     print(textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False), file=sys.stderr)
-

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,11 +15,12 @@ import yaml
 
 from benchkit.conf.build import evaluate_settings, plain
 from benchkit.conf.diff import counts_of, describe, differences
+from benchkit.conf.find import find_benchmark, nearest
 from benchkit.errors import RunError, UsageError
 from benchkit.eval.base import Benchmark, Columns
 from benchkit.metrics.intervals import bootstrap
 from benchkit.provenance.identity import identity_hash
-from benchkit.provenance.record import NAME, describe_file, matches, read_record
+from benchkit.provenance.record import NAME, append_record, describe_file, matches, read_record, unaltered
 from benchkit.registry import Component, find
 from benchkit.store.content import file_hash, table_hash
 from benchkit.store.files import clear_dead, write_json, write_text
@@ -28,6 +29,7 @@ from benchkit.store.lock import exclusive
 from benchkit.store.outputs import Outputs
 from benchkit.store.table import Table, write_table
 
+SCORES = ("results.h5", "summaries.json")  # what eval makes, beside its part of the record and of conf.yaml
 RESAMPLES = 1000
 SEED = 0  # of the bootstrap: equal columns give equal intervals
 
@@ -71,19 +73,27 @@ def evaluate_folder(
         record = read_exported(folder, benchmark, tag)
         component = find("eval", record["family"])
         settings = evaluate_settings(component, record["conf"]["eval"], conf, benchmark, arguments)
-        if not _to_score(folder, record, component, settings, overwrite_eval):
-            return Evaluation(folder, _summaries(folder), record, fresh=False)
-        record, summaries = _score(folder, record, component.build(settings), plain(settings))
+        fresh = _to_score(folder, record, component, settings, overwrite_eval)
+        if fresh:
+            record = _score(folder, record, component.build(settings), plain(settings))
+        summaries = json.loads((folder / "summaries.json").read_text(encoding="utf-8"))
     if records:
         append_record(Path(records), record)
-    return Evaluation(folder, summaries, record, fresh=True)
+    return Evaluation(folder, summaries, record, fresh)
 
 
 def _refuse(folder: Path, benchmark: str, tag: str) -> Any:
+    if not folder.parent.is_dir():
+        find_benchmark(benchmark)  # a name that does not exist has no export command
+    near = nearest(tag, [p.name for p in folder.parent.glob("[!.]*")])
     raise UsageError(
-        f"{folder} does not exist: nothing was exported for {benchmark} under the tag {tag!r}. Export first: "
-        f"python -m benchkit.export --conf NAME --benchmark {benchmark} --tag {tag}"
+        f"{folder} does not exist: nothing was exported for {benchmark} under the tag {tag!r}. {near}"
+        f"Export first: {_export_command(benchmark, tag)}"
     )
+
+
+def _export_command(benchmark: str, tag: str) -> str:
+    return f"python -m benchkit.export --conf NAME {shlex.join(['--benchmark', benchmark, '--tag', tag])}"
 
 
 def read_exported(folder: Path, benchmark: str, tag: str) -> dict[str, Any]:
@@ -94,35 +104,31 @@ def read_exported(folder: Path, benchmark: str, tag: str) -> dict[str, Any]:
         RunError: predictions or targets are missing or not those of the record.
     """
     record = read_record(folder)
-    command = f"python -m benchkit.export --conf NAME --benchmark {benchmark} --tag {tag}"
+    command = _export_command(benchmark, tag)
     if record is None:
         raise UsageError(f"{folder} holds no finished export: run it to its end with {command}")
     odd = matches(folder, record, ("predictions.h5", "targets.h5"))
     if odd:
         raise RunError(
-            f"{folder / odd} is missing or not the file that record.json speaks of. Make it again: {command}"
+            f"{folder / odd} is missing or not the file that record.json speaks of. Delete it if it is there, and "
+            f"make it again: {command}"
         )
-    return record
+    return {**record, "tag": tag}  # a folder that was copied under another name goes by that name
 
 
 def _to_score(folder: Path, record: dict[str, Any], component: Component, settings: Any, overwrite_eval: bool) -> bool:
-    scored = record["scores"] is not None and matches(folder, record) is None
+    scored = record["scores"] is not None and all(unaltered(folder / name, record) for name in SCORES)
     if not scored or overwrite_eval:
         return True
     identity = counts_of({"eval": component.settings})
-    found = differences({"eval": record["conf"]["eval"]}, {"eval": plain(settings)}, identity)
+    made = {"eval": record["conf"]["eval"], "version": record["protocol"]["version"]}
+    found = differences(made, {"eval": plain(settings), "version": component.build.version}, identity)
     if found:
         raise UsageError(f"{folder}: {describe(found, '--overwrite_eval')}")
     return False
 
 
-def _summaries(folder: Path) -> dict[str, float | None]:
-    return json.loads((folder / "summaries.json").read_text(encoding="utf-8"))
-
-
-def _score(
-    folder: Path, record: dict[str, Any], family: Benchmark, settings: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, float | None]]:
+def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: dict[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     with Table(folder / "predictions.h5", "predictions") as predicted, Table(folder / "targets.h5", "targets") as true:
         _check_files(folder, record, predicted, true)
@@ -132,27 +138,49 @@ def _score(
         columns = family.score(predictions, targets)
         floor = family.summarize(_floor(family, predicted, targets))
         labels = {c: true.read(c) for c in true.columns if c == "group" or c.startswith("category/")}
-        log = {
-            name.removeprefix("fit/"): float(predicted.read_whole(name)) for name in predicted.whole if "fit/" in name
-        }
+        log = {name: float(value) for name, value in _whole(predicted, "fit/").items()}
     values = _finite(folder, family.summarize(columns))
-    groups = np.array(labels["group"]) if any(labels["group"]) else None
+    groups = _groups(targets.names, labels["group"])
     intervals = bootstrap(columns, family.summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
-    summaries = _flat(family, values, floor, columns, log)
+    summaries = _flat(family, values, floor, columns)
+    _refuse_clash(folder, summaries, log)
     scores = _scores(family, values, floor, intervals, columns)
     write_table(folder / "results.h5", "results", targets.names, {**labels, **columns})
-    write_json(folder / "summaries.json", summaries)
-    record = _with_scores(folder, record, scores, settings, time.monotonic() - started)
+    write_json(folder / "summaries.json", {**summaries, **_finite(folder, log)})
+    record = _with_scores(folder, record, family, scores, settings, time.monotonic() - started)
     write_text(folder / "conf.yaml", yaml.safe_dump(record["conf"], sort_keys=False, allow_unicode=True))
     write_json(folder / NAME, record)
-    return record, summaries
+    return record
+
+
+def _groups(names: Sequence[str], groups: Sequence[str]) -> np.ndarray | None:
+    """What the bootstrap draws: groups, where an item without one stands alone; None where no item has one."""
+    if not any(groups):
+        return None
+    return np.array([f"group {group}" if group else f"item {name}" for name, group in zip(names, groups, strict=True)])
+
+
+def _whole(predicted: Table, prefix: str) -> dict[str, np.ndarray]:
+    """Arrays that belong to no item, below `floor/` or `fit/`."""
+    names = [name for name in predicted.whole if name.startswith(prefix)]
+    return {name.removeprefix(prefix): predicted.read_whole(name) for name in names}
+
+
+def _refuse_clash(folder: Path, summaries: Mapping[str, Any], log: Mapping[str, float]) -> None:
+    odd = sorted(summaries.keys() & log.keys())
+    if odd:
+        raise UsageError(
+            f"{folder}: the head logs {odd[0]!r}, which is a score's name: one would hide the other. Rename it in the "
+            "head's log (train_...) and export again."
+        )
 
 
 def _check_files(folder: Path, record: Mapping[str, Any], predicted: Table, true: Table) -> None:
     for table in (predicted, true):
         if table_hash(table) != record["files"][table.path.name]["content"]:
             raise RunError(
-                f"{table.path} is not the file that record.json speaks of: its content differs. Export again."
+                f"{table.path} is not the file that record.json speaks of: its content differs. Delete it and "
+                "export again; the bank is reused."
             )
     if set(predicted.names) != set(true.names):
         odd = sorted(set(predicted.names) ^ set(true.names))
@@ -172,9 +200,9 @@ def _check_fields(folder: Path, family: Benchmark, predicted: Table) -> None:
 
 
 def _floor(family: Benchmark, predicted: Table, targets: TableItems) -> Columns:
-    if family.floor_head is None:
+    fields = {} if family.floor_head is None else _whole(predicted, "floor/")
+    if not fields:  # nothing was learned from train, so there is no constant from it either
         return family.chance(targets)
-    fields = {name.removeprefix("floor/"): predicted.read_whole(name) for name in predicted.whole if "floor/" in name}
     count = len(targets.names)
     constant = {name: np.broadcast_to(value, (count, *value.shape)) for name, value in fields.items()}
     return family.score(ArrayItems(targets.names, constant, {"scores_are": "logits"}), targets)
@@ -190,7 +218,10 @@ def _finite(folder: Path, values: Mapping[str, float | None]) -> dict[str, float
 
 
 def _undefined(columns: Columns, column: str) -> int:
-    return int(np.isnan(columns[column]).sum()) if column in columns else 0
+    """Items without a value; all of them where the column could not be made."""
+    if not column:
+        return 0
+    return int(np.isnan(columns[column]).sum()) if column in columns else len(next(iter(columns.values())))
 
 
 def _flat(
@@ -198,14 +229,11 @@ def _flat(
     values: Mapping[str, float | None],
     floor: Mapping[str, float | None],
     columns: Columns,
-    log: Mapping[str, float],
 ) -> dict[str, float | None]:
-    count = len(next(iter(columns.values())))
-    flat: dict[str, float | None] = {**values, **{f"floor_{k}": v for k, v in floor.items()}, "n_items": count}
-    for metric in family.metrics():
-        if metric.column:
-            flat[f"n_undefined_{metric.name}"] = _undefined(columns, metric.column)
-    return {**flat, **log}
+    ordered = {m.name: values[m.name] for m in family.metrics()} | dict(values)
+    floors = {f"floor_{name}": floor[name] for name in ordered if name in floor}
+    counts = {f"n_undefined_{m.name}": _undefined(columns, m.column) for m in family.metrics() if m.column}
+    return {**ordered, **floors, "n_items": len(next(iter(columns.values()))), **counts}
 
 
 def _scores(
@@ -229,16 +257,22 @@ def _scores(
 
 
 def _with_scores(
-    folder: Path, record: Mapping[str, Any], scores: dict[str, Any], settings: dict[str, Any], seconds: float
+    folder: Path,
+    record: Mapping[str, Any],
+    family: Benchmark,
+    scores: dict[str, Any],
+    settings: dict[str, Any],
+    seconds: float,
 ) -> dict[str, Any]:
-    files = dict(record["files"])
-    files["results.h5"] = describe_file(folder / "results.h5", file_hash(folder / "results.h5"))
-    files["summaries.json"] = describe_file(folder / "summaries.json")
+    results, summaries = (folder / name for name in SCORES)
+    files = {**record["files"], results.name: describe_file(results, file_hash(results))}
+    files[summaries.name] = describe_file(summaries)
     identity = counts_of({"eval": find("eval", record["family"]).settings})
     view = {k: v for k, v in settings.items() if identity(f"eval.{k}")}
-    protocol = {**record["protocol"], "eval": view}
+    protocol = {**record["protocol"], "version": family.version, "eval": view}
     return {
         **record,
+        "family_version": family.version,
         "conf": {**record["conf"], "eval": settings},
         "protocol": protocol,
         "fingerprint": identity_hash(protocol),
@@ -247,12 +281,3 @@ def _with_scores(
         "intervals": {"method": "percentile bootstrap over items or groups", "resamples": RESAMPLES, "seed": SEED},
         "timings": {**record["timings"], "eval": seconds},
     }
-
-
-def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one line to a .jsonl file; several processes may do so at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        handle.write(json.dumps(record, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
-        handle.flush()

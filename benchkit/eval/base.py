@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchkit.errors import UsageError
 from benchkit.store.items import Items
 
 Columns = dict[str, np.ndarray]
@@ -54,6 +55,19 @@ class Benchmark:
 
     def check(self, truth: Items) -> None:
         """Refuse truth that this family cannot score (UsageError), before the first forward."""
+
+    def check_head(self, name: str, gives: Sequence[str]) -> None:
+        """Refuse a head that says what it gives, and gives nothing this family can score.
+
+        Raises:
+            UsageError: names what is missing.
+        """
+        absent = [field for field in self.needs if gives and field not in gives]
+        if absent:
+            raise UsageError(
+                f"the head {name} gives {', '.join(gives)}, and this benchmark scores {absent[0]}: choose another with "
+                "model.head.name=NAME; `benchkit list` shows them."
+            )
 
     def score(self, predictions: Items, targets: Items) -> Columns:
         """Per-item columns in the order of `targets.names`; keys under 'stats/' are sufficient statistics."""

@@ -27,6 +27,10 @@ class Settings:
 
     ece_bins: int = setting(15, "equal-width bins of the expected calibration error")
 
+    def __post_init__(self) -> None:
+        if self.ece_bins < 1:
+            raise ValueError(f"ece_bins is at least 1, not {self.ece_bins}")
+
 
 class Classification(Benchmark):
     """See the module."""
@@ -64,6 +68,13 @@ class Classification(Benchmark):
             columns["nll"] = scores_of.nll(scores, labels)
         sure = scores_of.confidence(scores, votes=votes)
         return {**columns, "stats/confidence": sure, "stats/label": labels}
+
+    def chance(self, targets: Items) -> Columns:
+        """A class at random, all equally likely: the floor of heads that learn nothing from train."""
+        labels, n_classes = np.asarray(targets.read("label")), len(targets.meta["classes"])
+        share = np.full(len(labels), 1 / n_classes)
+        columns = {"top1": share, "nll": -np.log(share), "stats/confidence": share, "stats/label": labels}
+        return {**columns, "top5": 5 * share} if n_classes > 5 else columns
 
     def summarize(self, columns: Columns) -> dict[str, float | None]:
         """Means, and the two scores that are no mean over items."""

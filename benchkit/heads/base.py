@@ -24,6 +24,7 @@ class Head:
 
     trains = False
     votes = False
+    gives: tuple[str, ...] = ()  # the fields of `predict`, by which a benchmark knows beforehand whether they fit
     scores_are = "logits"  # what `scores` of a classifier mean: logits, votes or log_priors
 
     def wants(self) -> Wants:

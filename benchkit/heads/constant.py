@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ __all__ = ["Constant", "Settings", "build"]
 class Constant(Head):
     """For classes: the log of their share in train, so the commonest class is always the answer.
 
-    Classes that never occur in train count half an item. Equal shares are told apart by class order (1e-5 per place),
-    since ties count against a prediction and a constant answer is one class, not none.
+    Classes that never occur in train count half an item. Equal shares are told apart by class order, by the least
+    step that float32 has, since ties count against a prediction and a constant answer is one class, not none.
     """
 
     votes = True
-    scores_are = "logits"
+    gives = ("scores",)
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings
@@ -35,8 +36,11 @@ class Constant(Head):
         """Count the classes of the train items."""
         n_classes = len(truth.meta["classes"])
         counts = np.bincount(np.asarray(truth.read("label")), minlength=n_classes)
-        shares = np.maximum(counts, 0.5) / max(counts.sum(), 1)
-        self.scores = (np.log(shares) - 1e-5 * np.arange(n_classes)).astype(np.float32)
+        self.scores = np.log(np.maximum(counts, 0.5) / max(counts.sum(), 1)).astype(np.float32)
+        order = np.argsort(-counts, kind="stable")
+        for better, worse in itertools.pairwise(order):
+            below = np.nextafter(self.scores[better], np.float32(-np.inf))
+            self.scores[worse] = min(self.scores[worse], below)
 
     def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
         """`scores`: float32 (N, K), every row the same."""

@@ -16,6 +16,7 @@ __all__ = ["Embed", "Settings", "build"]
 class Embed(Head):
     """`embedding`: float32 (N, C), as the backbone gave it."""
 
+    gives = ("embedding",)
     scores_are = "embedding"
 
     def __init__(self, settings: Settings | None = None) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.errors import UsageError
 from benchkit.heads.base import Head
 from benchkit.settings import setting
 from benchkit.store.items import Items
@@ -23,32 +22,39 @@ class Settings:
     k: int = setting(20, "neighbours that vote; more than there are train items means all of them, which is recorded")
     temperature: float = setting(0.07, "a vote weighs exp(cosine / temperature)")
 
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"k is at least 1, not {self.k}")
+        if not 0 < self.temperature < np.inf:
+            raise ValueError(f"temperature is a finite number above 0, not {self.temperature}")
+
 
 class Knn(Head):
     """`scores`: votes per class. An item that is also in train never sees itself."""
 
     votes = True
+    gives = ("scores",)
     scores_are = "votes"
 
     def __init__(self, settings: Settings) -> None:
-        if settings.k < 1 or settings.temperature <= 0:
-            raise UsageError(
-                f"model.head.k={settings.k} and model.head.temperature={settings.temperature} must be above 0."
-            )
         self.settings = settings
 
     def fit(self, key: str, features: Items, truth: Items, seed: int, threads: int) -> None:
         """Keep the train items: there is nothing to learn."""
+        from benchkit.heads.solvers import neighbours
+
         self.train = np.asarray(features.read(key), dtype=np.float32)
         self.labels = np.asarray(truth.read("label"))
         self.rows = {name: row for row, name in enumerate(truth.names)}
         self.n_classes = len(truth.meta["classes"])
+        self.k = neighbours.effective_k(self.settings.k, len(self.train))
 
     def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
         """Votes, float32 (N, K)."""
         from benchkit.heads.solvers import neighbours
 
         itself = np.array([self.rows.get(name, -1) for name in features.names], dtype=np.int64)
+        self.k = neighbours.effective_k(self.settings.k, len(self.train), skip_self=bool((itself >= 0).any()))
         scores = neighbours.vote(
             self.train,
             self.labels,
@@ -62,8 +68,8 @@ class Knn(Head):
         return {"scores": scores}
 
     def log(self) -> dict[str, float]:
-        """How many neighbours could vote."""
-        return {"k": float(min(self.settings.k, len(self.train)))}
+        """How many neighbours vote: fewer than `model.head.k` where train has no more, the item itself left out."""
+        return {"k": float(self.k)}
 
 
 build = Knn

@@ -27,11 +27,18 @@ class Settings:
     )
     holdout: float = setting(0.1, "share of train on which the strength is chosen, stratified")
 
+    def __post_init__(self) -> None:
+        if self.strength is not None and not 0 < self.strength < np.inf:
+            raise ValueError(f"strength is a finite number above 0, not {self.strength}")
+        if not 0 < self.holdout < 1:
+            raise ValueError(f"holdout lies between 0 and 1, not {self.holdout}")
+
 
 class Logreg(Head):
     """`scores`: logits, float32 (N, K)."""
 
     trains = True
+    gives = ("scores",)
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -43,17 +50,13 @@ class Logreg(Head):
         rows = np.asarray(features.read(key), dtype=np.float32)
         labels = np.asarray(truth.read("label"))
         n_classes = len(truth.meta["classes"])
-        self.reason, strength = "given", self.settings.strength
+        strength, self.holdout_items = self.settings.strength, 0
         if strength is None:
             choice = multinomial.choose_strength(
                 rows, labels, n_classes, holdout=self.settings.holdout, seed=seed, names=truth.names, threads=threads
             )
-            strength, self.reason = choice.strength, choice.reason
-        self.strength = strength
-        self.solution = multinomial.fit_path(rows, labels, [strength], n_classes, threads=threads)
-        answers = multinomial.logits(self.solution, rows, BLOCK)
-        others = np.where(np.arange(n_classes) == labels[:, None], -np.inf, answers).max(axis=1)
-        self.train_top1 = float((answers[np.arange(len(rows)), labels] > others).mean())
+            strength, self.holdout_items = choice.strength, len(rows) - len(choice.train_rows)
+        self.solution = multinomial.fit(rows, labels, strength, n_classes, threads=threads)
 
     def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
         """Logits in fixed blocks."""
@@ -62,8 +65,15 @@ class Logreg(Head):
         return {"scores": multinomial.logits(self.solution, np.asarray(features.read(key), np.float32), BLOCK)}
 
     def log(self) -> dict[str, float]:
-        """Score on train and the chosen strength."""
-        return {"train_top1": self.train_top1, "strength": self.strength}
+        """Score on train (ties are wrong), the strength, on how many held-out items it was chosen (0: it was given, or a
+        class has one item and C = 1), and 1 if the fit converged.
+        """
+        return {
+            "train_top1": float(self.solution.train_accuracy[0]),
+            "strength": self.solution.strengths[0],
+            "holdout_items": float(self.holdout_items),
+            "converged": float(self.solution.converged[0]),
+        }
 
     def state(self) -> dict[str, np.ndarray]:
         """`weight` (C, K) and `bias` (K)."""
