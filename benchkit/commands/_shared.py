@@ -80,14 +80,19 @@ def guarded(work: Callable[[], int], show_traceback: bool) -> int:
         say("interrupted: what was finished is kept; the same command goes on from there.")
         return INTERRUPTED
     except Exception as error:
-        if show_traceback:
-            traceback.print_exc()
-        if isinstance(error, BenchkitError):
-            say(str(error))
-            return error.status
-        hint = "please report it" if show_traceback else "--traceback shows where; please report it"
-        say(f"unexpected {type(error).__name__}: {error}. {hint}.")
-        return BenchkitError.status
+        return failed(error, show_traceback)
+
+
+def failed(error: Exception, show_traceback: bool) -> int:
+    """Say what went wrong, after where it did if that was asked for; returns the exit status."""
+    if show_traceback:
+        traceback.print_exception(error)
+    if isinstance(error, BenchkitError):
+        say(str(error))
+        return error.status
+    hint = "please report it" if show_traceback else "--traceback shows where; please report it"
+    say(f"unexpected {type(error).__name__}: {error}. {hint}.")
+    return BenchkitError.status
 
 
 def say(text: str) -> None:

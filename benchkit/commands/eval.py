@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from benchkit.commands._shared import guarded, parse, parser, say, take_settings
+from benchkit.commands._shared import failed, guarded, parse, parser, say, take_settings
 from benchkit.commands._tables import FORMATS, notes, render, scores_rows
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def run_eval(given: argparse.Namespace) -> int:
                 )
             )
         except BenchkitError as error:
-            say(str(error))
-            worst = max(worst, error.status)
+            worst = max(worst, failed(error, given.traceback))
     show([each.record for each in found], given.format)
     if given.plot:
         from benchkit.commands._pictures import contact_sheet

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from benchkit.commands._shared import Parser, dashed, guarded, parse, parser, say, take_settings
+from benchkit.commands._shared import Parser, dashed, failed, guarded, parse, parser, say, take_settings
 
 if TYPE_CHECKING:
     from benchkit.export.job import Outcome
@@ -97,8 +97,7 @@ def run_export(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]
             if isinstance(end, Outcome):
                 outcomes.append((conf, end))
             else:
-                say(str(end))
-                worst = max(worst, end.status)
+                worst = max(worst, failed(end, given.traceback))
     return worst, outcomes
 
 

@@ -11,9 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from benchkit.commands._shared import guarded, parse, parser
+
+if TYPE_CHECKING:
+    from benchkit.conf.merge import Merged
+    from benchkit.registry import Component
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,15 +67,12 @@ def describe(name: str) -> str:
     """Layout, keys with defaults, metrics with directions and source of one benchmark."""
     from benchkit import registry
     from benchkit.conf.find import find_benchmark
-    from benchkit.conf.help import describe_settings
     from benchkit.conf.merge import default_layers, merge
 
     found = find_benchmark(name)
     family = registry.find("eval", found.family)
     merged = merge(default_layers(found, family))
-    head = registry.find("heads", merged.name("model.head") or "embed")
     folder = registry.find("datasets", family.build.folder)
-    data = registry.find("datasets", merged.name("data") or family.build.folder)
     lines = [f"{name}: {(family.module.__doc__ or '').strip()}", "", f"source: {family.build.source}"]
     lines += ["", f"your own data: data.root=DIR, laid out as {getattr(folder.module, 'LAYOUT', folder.name)}"]
     for key in ("obtain", "layout"):
@@ -80,27 +82,53 @@ def describe(name: str) -> str:
     for metric in family.build(family.settings()).metrics():
         unit = f", {metric.unit}" if metric.unit else ""
         lines.append(f"  {metric.name:16} {metric.better} is better{unit}: {metric.help}")
-    sections = {"data": data, "data ": folder, "model.head": head, "eval": family}
-    for place, component in sections.items():
-        if place == "data " and component.name == data.name:
-            continue
-        lines += ["", f"{place.strip()}.* of {component.name}"]
-        rows = describe_settings(component.settings, place.strip())
-        lines += [f"  {key:28} {default!s:10} {help_}" for key, default, help_ in rows]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_settings(merged, family, folder)])
+
+
+def _settings(merged: Merged, family: Component, folder: Component) -> list[str]:
+    """Keys of every section with the benchmark's defaults and help; `null` where nothing is set."""
+    from benchkit import registry
+    from benchkit.conf.help import describe_settings
+    from benchkit.conf.model import ModelSettings
+
+    data = registry.find("datasets", merged.name("data") or family.build.folder)
+    head = registry.find("heads", merged.name("model.head") or "embed")
+    sections = [("data", data.name, data.settings), ("model", "the forward", ModelSettings)]
+    sections += [("model.head", head.name, head.settings), ("eval", family.name, family.settings)]
+    if folder.name != data.name:
+        sections.insert(1, ("data", folder.name, folder.settings))
+    lines = []
+    for place, name, settings in sections:
+        lines += ["", f"{place}.* of {name}"]
+        for key, default, help_ in describe_settings(settings, place):
+            section, _, last = key.rpartition(".")
+            value = merged.at(section).get(last, default) if name != folder.name or name == data.name else default
+            lines.append(f"  {key:30} {'null' if value is None else str(value):10} {help_}")
+    return lines
+
+
+def _state(folder: Path) -> tuple[str, dict[str, Any]]:
+    """How far a tag is, and its scores by metric."""
+    from benchkit.errors import BenchkitError
+    from benchkit.provenance.record import read_record
+
+    try:
+        record = read_record(folder)
+    except BenchkitError:
+        return "damaged", {}
+    if record is None:
+        return "not finished", {}
+    return ("scored", record["scores"]) if record.get("scores") else ("exported", {})
 
 
 def _tags(outputs: str | None) -> str:
     from benchkit.commands._tables import number, render
-    from benchkit.provenance.record import read_record
     from benchkit.store.outputs import Outputs
 
     where, rows = Outputs(outputs), []
     for benchmark in where.benchmarks():
         for tag in where.tags(benchmark):
-            record = read_record(where.tag(benchmark, tag))
-            state = "not finished" if record is None else "scored" if record["scores"] else "exported"
-            scores: dict[str, Any] = (record or {}).get("scores") or {}
+            state, scores = _state(where.tag(benchmark, tag))
             metric = next(iter(scores), "")
             rows.append([benchmark, tag, state, metric, number(scores[metric]["value"]) if metric else ""])
     return (

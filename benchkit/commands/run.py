@@ -11,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchkit.commands._shared import guarded, parse, parser, say
+from benchkit.commands._shared import failed, guarded, parse, parser, say
 from benchkit.commands._tables import FORMATS
 from benchkit.commands.eval import show
 from benchkit.commands.export import add_export_flags, asked_about, benchmark_help, run_export
@@ -54,8 +54,7 @@ def run_all(given: argparse.Namespace) -> int:
                 )
             )
         except BenchkitError as error:
-            say(str(error))
-            worst = max(worst, error.status)
+            worst = max(worst, failed(error, given.traceback))
     show([each.record for each in found], given.format)
     for each in found:
         say(f"files: {each.folder}")
