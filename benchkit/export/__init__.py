@@ -51,6 +51,7 @@ def export(
         per benchmark, in order: its Outcome, or the error that stopped it (each ends on its own).
 
     Raises:
+        UsageError: the arguments cannot be read, or set what no benchmark named here reads.
         KeyboardInterrupt: after finished rows were written.
     """
     from benchkit.conf.build import build
@@ -63,8 +64,10 @@ def export(
     if say is not None:
         options.say = say
     given = [*arguments, *_short(checkpoint, random, limit)]
+    named = [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks))
+    _refuse_idle(given, named)
     jobs: list[Job | BenchkitError] = []
-    for benchmark in [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks)):
+    for benchmark in named:
         try:
             built = build(conf, benchmark, given, components)
             for note in built.notes:
@@ -74,6 +77,18 @@ def export(
             jobs.append(error)
     ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))
     return [next(ends) if isinstance(job, Job) else job for job in jobs]
+
+
+def _refuse_idle(arguments: Sequence[str], named: Sequence[str]) -> None:
+    """A setting for a benchmark that is not run would be a setting without effect."""
+    from benchkit.conf.layers import read_arguments
+    from benchkit.errors import UsageError
+
+    idle = [name for name in read_arguments(arguments).values.get("benchmarks", {}) if name not in named]
+    if idle:
+        raise UsageError(
+            f"benchmarks.{idle[0]}... is set, but this export runs {', '.join(named)}: name it, or drop the setting."
+        )
 
 
 def _short(checkpoint: str | Path | None, random: bool, limit: int | None) -> list[str]:
