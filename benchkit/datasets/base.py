@@ -87,6 +87,10 @@ class Dataset:
         """Label columns for axes and tables, by name."""
         return {}
 
+    def notes(self) -> list[str]:
+        """What a reader should know of how the data were read: one sentence or two each."""
+        return []
+
     def meta(self) -> dict[str, Any]:
         """What holds for all targets: class names, ignore value, units. Hashed with the targets."""
         return {}

@@ -1,8 +1,9 @@
 """A folder of images, a folder per class: `root/<split>/<class>/<image>`, or `root/<class>/<image>` split by benchkit.
 
 Without splits on disk, `data.test_fraction` of every class is evaluated, chosen by the hash of seed and item name; with
-no train split (leave-one-out) every image is evaluated. Classes are the folders in name order; hidden folders and what
-archivers leave behind are not classes.
+no train split (leave-one-out) every image is evaluated. The choice is the same in whatever order files are listed; one
+file more in a class moves at most one other item of that class between the splits. Classes are the folders in name
+order, and images may lie in folders below them; hidden folders and what archivers leave behind are not classes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
+from benchkit.datasets._listing import check_name, inode, scan, walk
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
-from benchkit.images import DECODERS, SUFFIXES
+from benchkit.images import DECODERS
 from benchkit.settings import setting
 
 LAYOUT = "root/<split>/<class>/<image> (for example root/train/cat/1.jpg, root/test/cat/2.jpg) or root/<class>/<image>"
-_DEPTH = 16  # folders below a class; a loop of links ends here
+SPLIT_NAMES = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev"))
 
 
 @dataclasses.dataclass
@@ -46,42 +48,75 @@ class ImageFolder(Dataset):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        if settings.root is None:
+        if not settings.root:
             raise UsageError(f"an image folder needs data.root=DIR, laid out as {LAYOUT}.")
         self.root = Path(settings.root).expanduser()
-        if not self.root.is_dir():
+        check_name(str(self.root))
+        if not os.path.isdir(self.root):
             raise UsageError(f"data.root={settings.root} is no folder. Expected: {LAYOUT}.")
         if settings.test_fraction is not None and not 0 < settings.test_fraction <= 1:
             raise UsageError(f"data.test_fraction={settings.test_fraction} must be above 0 and at most 1.")
+        self._others: Counter[str] = Counter()
+
+    @property
+    def _wanted(self) -> set[str]:
+        """Names of the splits that are asked for."""
+        return {s for s in (self.settings.split, self.settings.train_split) if s not in (None, "none")}
 
     @cached_property
     def has_splits(self) -> bool:
-        """Whether the first level of folders are splits: no images in them, but in the folders below them."""
-        children = _folders(self.root)
-        direct = any(any(_images(child, 0)) for child in children)
-        return bool(children) and not direct and any(_folders(child) for child in children)
+        """Whether the first level of folders are splits: by name, or since images are in the folders below only."""
+        children = {os.path.basename(path): scan(path) for path in scan(self.root).folders}
+        if children and all(name.lower() in SPLIT_NAMES for name in children):
+            return True
+        nested = {name for name, below in children.items() if below.folders}
+        return bool(nested) and (self._wanted <= nested or not any(below.images for below in children.values()))
 
     @cached_property
     def _all(self) -> dict[str, list[str]]:
         """Item names by split on disk ('' where the folder has none)."""
-        tops = {s.name: s for s in _folders(self.root)} if self.has_splits else {"": self.root}
-        found = {name: self._below(top) for name, top in tops.items()}
+        here = scan(self.root)
+        splits = [os.path.basename(path) for path in here.folders] if self.has_splits else [""]
+        found = {split: sorted(self._below(split)) for split in splits}
+        astray = [*here.images, *(image for s in splits if s in self._wanted for image in scan(self.root / s).images)]
+        if astray:
+            raise UsageError(
+                f"{len(astray)} images lie outside any class folder ({', '.join(sorted(astray)[:3])}): move them into "
+                f"one, or away. Expected: {LAYOUT}."
+            )
         if not any(found.values()):
-            raise UsageError(f"data.root={self.root} holds no images below class folders. Expected: {LAYOUT}.")
+            raise UsageError(f"{self.root} holds no images below class folders. {self._left_out()}Expected: {LAYOUT}.")
         return found
 
-    def _below(self, folder: Path) -> list[str]:
-        names = (p.relative_to(self.root).as_posix() for c in _folders(folder) for p in _images(c, _DEPTH))
-        return sorted(names)
+    def _below(self, split: str) -> Iterator[str]:
+        top = self.root / split
+        for folder in scan(top).folders:
+            name = os.path.relpath(folder, self.root).replace(os.sep, "/")
+            yield from walk(folder, name, frozenset(map(inode, (self.root, top))), self._others)
+
+    def _left_out(self) -> str:
+        if not self._others:
+            return ""
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self._others.items()))
+        return f"{self._others.total()} files are no images by their names, and are left out ({kinds}). "
+
+    def notes(self) -> list[str]:
+        """How many files of which suffix are left out."""
+        return [f"{self.root}: {self._left_out()}".strip()] if any(self._all.values()) and self._others else []
 
     def items(self, split: str) -> list[str]:
         """Item names (paths below root) of a split, in name order."""
-        if self.has_splits:
-            if split not in self._all or not self._all[split]:
-                there = ", ".join(s for s, names in self._all.items() if names)
-                raise UsageError(f"{self.root} has no images in split {split!r}; it has {there}: set data.split=NAME.")
-            return self._all[split]
-        return self._seeded(split)
+        names = self._all.get(split, [])
+        if not self.has_splits:
+            return self._seeded(split)
+        if not names:
+            there = ", ".join(s for s, found in self._all.items() if found)
+            raise UsageError(f"{self.root} has no images in split {split!r}; it has {there}: set data.split=NAME.")
+        if self.settings.test_fraction is not None:
+            raise UsageError(
+                f"{self.root} has splits ({', '.join(self._all)}): data.test_fraction has no use, drop it."
+            )
+        return names
 
     def _seeded(self, split: str) -> list[str]:
         wanted = {self.settings.split: True, self.settings.train_split: False}
@@ -109,14 +144,16 @@ class ImageFolder(Dataset):
 
     @cached_property
     def classes(self) -> list[str]:
-        """Class names of all splits in name order.
+        """Class names of the evaluated and the train split in name order.
 
         Raises:
             UsageError: fewer than two.
         """
-        found = sorted({self.label(name) for names in self._all.values() for name in names})
+        used = self._wanted if self.has_splits else {""}
+        found = sorted({self.label(name) for split in used for name in self._all.get(split, [])})
         if len(found) < 2:
-            raise UsageError(f"{self.root} has one class only ({found[0]!r}); scores need two. Expected: {LAYOUT}.")
+            only = f"one class only ({found[0]!r})" if found else "no class"
+            raise UsageError(f"{self.root} has {only}; scores need two. Expected: {LAYOUT}.")
         return found
 
     def label(self, item: str) -> str:
@@ -142,26 +179,6 @@ class ImageFolder(Dataset):
     def meta(self) -> dict[str, Any]:
         """Class names in the order of the labels."""
         return {"classes": self.classes}
-
-
-def _hidden(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX" or name.endswith("~")
-
-
-def _folders(folder: Path) -> list[Path]:
-    with os.scandir(folder) as entries:
-        return sorted(Path(e.path) for e in entries if not _hidden(e.name) and e.is_dir())
-
-
-def _images(folder: Path, depth: int) -> Iterator[Path]:
-    with os.scandir(folder) as entries:
-        children = [e for e in entries if not _hidden(e.name)]
-    for entry in children:
-        if entry.is_dir():
-            if depth > 0:
-                yield from _images(Path(entry.path), depth - 1)
-        elif entry.name.lower().endswith(SUFFIXES):
-            yield Path(entry.path)
 
 
 build = ImageFolder

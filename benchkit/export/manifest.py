@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from stat import S_ISREG
 
 import numpy as np
 
@@ -30,6 +31,10 @@ class Facts:
     problem: str
     bytes: int
     mtime_ns: int
+    ctime_ns: int  # a copy that keeps size and modification time (rsync -t, cp -p) still changes this
+
+
+UNREADABLE = hashlib.sha256(b"unreadable").hexdigest()  # stands for bytes that nobody has seen
 
 
 def read_manifest(dataset: Dataset, views: Sequence[str], outputs: Outputs) -> dict[str, Facts]:
@@ -54,7 +59,7 @@ def read_manifest(dataset: Dataset, views: Sequence[str], outputs: Outputs) -> d
 
 def _generated(dataset: Dataset, view: str) -> Facts:
     height, width = dataset.generated_size(view)
-    return Facts(hashlib.sha256(dataset.recipe(view).encode()).hexdigest(), height, width, "", 0, 0)
+    return Facts(hashlib.sha256(dataset.recipe(view).encode()).hexdigest(), height, width, "", 0, 0, 0)
 
 
 def _same_file(facts: Facts | None, path: Path) -> bool:
@@ -64,7 +69,11 @@ def _same_file(facts: Facts | None, path: Path) -> bool:
         stat = path.stat()
     except OSError:
         return False
-    return (stat.st_size, stat.st_mtime_ns) == (facts.bytes, facts.mtime_ns)
+    return _stamp(stat) == (facts.bytes, facts.mtime_ns, facts.ctime_ns)
+
+
+def _stamp(stat: os.stat_result) -> tuple[int, int, int]:
+    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def _read(path: Path) -> Facts:
@@ -72,16 +81,16 @@ def _read(path: Path) -> Facts:
     problem = ""
     try:
         stat = path.stat()
+        if not S_ISREG(stat.st_mode):  # reading a pipe would wait for ever
+            return Facts(UNREADABLE, 0, 0, "it is no regular file", -1, -1, -1)
         data = path.read_bytes()
     except OSError as error:
-        return Facts(
-            hashlib.sha256(str(path).encode()).hexdigest(), 0, 0, f"it cannot be read ({error.strerror})", -1, -1
-        )
+        return Facts(UNREADABLE, 0, 0, f"it cannot be read ({error.strerror})", -1, -1, -1)
     try:
         height, width = inspect(data)
     except Unreadable as error:
         problem = str(error)
-    return Facts(hashlib.sha256(data).hexdigest(), height, width, problem, stat.st_size, stat.st_mtime_ns)
+    return Facts(hashlib.sha256(data).hexdigest(), height, width, problem, *_stamp(stat))
 
 
 def _load(path: Path) -> dict[str, Facts]:

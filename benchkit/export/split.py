@@ -80,7 +80,7 @@ def stacked(values: Sequence[np.ndarray]) -> Column:
 
 
 def limited(dataset: Dataset, names: Sequence[str], limit: int | None) -> list[str]:
-    """At most `limit` items, as many of each class as go, chosen by the hash of their names: 100 are a subset of 200."""
+    """At most `limit` items, equally many per class, chosen by the hash of their names: 100 are a subset of 200."""
     if limit is None or limit >= len(names):
         return sorted(names)
     if limit < 1:
@@ -93,7 +93,7 @@ def limited(dataset: Dataset, names: Sequence[str], limit: int | None) -> list[s
 
 
 def check_duplicates(train: Split | None, test: Split, allow: bool) -> dict[str, Any]:
-    """Count photos (equal bytes) that are in both splits or under two labels.
+    """Count photos (equal bytes) that are in both splits or under two labels; unreadable files are left aside.
 
     Raises:
         UsageError: there are some and `allow` is False; names them.
@@ -102,9 +102,10 @@ def check_duplicates(train: Split | None, test: Split, allow: bool) -> dict[str,
     splits = [s for s in (train, test) if s is not None]
     for split in splits if train is None or train.name != test.name else [test]:
         for item in split.items:
-            for view in split.dataset.views(item):
-                by_bytes[split.facts[view].sha256].append((split.name, item))
-    repeated = {k: v for k, v in by_bytes.items() if len({item for _, item in v}) > 1}
+            for facts in (split.facts[view] for view in split.dataset.views(item)):
+                if not facts.problem:  # all empty files are equal
+                    by_bytes[facts.sha256].append((split.name, item))
+    repeated = {k: v for k, v in by_bytes.items() if len(set(v)) > 1}
     across = [v for v in repeated.values() if len({split for split, _ in v}) > 1]
     labels = [v for v in repeated.values() if len({test.dataset.label(item) for _, item in v}) > 1]
     counts = {"same_split": len(repeated) - len(across), "across_splits": len(across), "two_labels": len(labels)}
@@ -118,25 +119,35 @@ def _duplicates_message(across: list[Any], labels: list[Any]) -> str:
     for what, found in (("in train and test", across), ("under two labels", labels)):
         if found:
             shown = "; ".join(" = ".join(item for _, item in v[:3]) for v in found[:_SHOWN])
-            parts.append(f"{len(found)} photos are {what} ({shown})")
-    return f"{' and '.join(parts)}: such scores flatter. Remove the copies, or keep and count them with data.on_duplicate=keep."
+            parts.append(f"{_count(len(found), 'photo is', 'photos are')} {what} ({shown})")
+    return (
+        f"{' and '.join(parts)}: such scores flatter. Remove the copies, or keep and count them with "
+        "data.on_duplicate=keep."
+    )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def check_readable(splits: Sequence[Split], on_error: str) -> dict[str, str]:
     """Unreadable items and why.
 
     Raises:
-        UsageError: there are some and `on_error` is stop; names the files.
+        UsageError: there are some and `on_error` is stop, or nothing else is left of a split; names the files.
     """
     if on_error not in ("stop", "skip"):
         raise UsageError(f"data.on_error={on_error} is not one of stop, skip.")
     bad = {item: why for split in splits for item, why in split.bad().items()}
+    shown = "; ".join(list(bad.values())[:_SHOWN]) + (f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else "")
     if bad and on_error == "stop":
-        shown = "; ".join(list(bad.values())[:_SHOWN])
-        more = f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         raise UsageError(
-            f"{len(bad)} images cannot be read: {shown}{more}. Mend or remove them, or leave them out with data.on_error=skip."
+            f"{_count(len(bad), 'image', 'images')} cannot be read: {shown}. Mend or remove such files, or leave them "
+            "out with data.on_error=skip."
         )
+    for split in splits:
+        if bad and bad.keys() >= set(split.items):
+            raise UsageError(f"nothing is left of split {split.name!r}, since no image of it can be read: {shown}.")
     return bad
 
 

@@ -1,0 +1,90 @@
+"""Listing folders of images: in name order, without what archivers leave behind, safe from loops of links."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchkit.errors import UsageError
+from benchkit.images import SUFFIXES
+
+LEFTOVERS = frozenset(("__MACOSX", "@eaDir", "__pycache__", "lost+found", "$RECYCLE.BIN", "Thumbs.db", "desktop.ini"))
+_UNNAMABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")  # control characters, and bytes that are no UTF-8
+
+
+class Entries(NamedTuple):
+    """What a folder holds, as paths in name order."""
+
+    folders: list[str]
+    images: list[str]
+    others: list[str]
+
+
+def scan(folder: str | Path) -> Entries:
+    """The entries of one folder; names with a dot in front or a tilde behind are hidden.
+
+    Raises:
+        UsageError: the folder cannot be listed; a name could not stand in results; a folder is a link to nothing.
+    """
+    found = Entries([], [], [])
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                if not (entry.name.startswith(".") or entry.name.endswith("~") or entry.name in LEFTOVERS):
+                    _kind(entry, found).append(entry.path)
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder} cannot be read ({error.strerror}).") from error
+    return found
+
+
+def _kind(entry: os.DirEntry[str], found: Entries) -> list[str]:
+    check_name(entry.path)
+    if os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir():
+        return found.folders
+    if entry.name.lower().endswith(SUFFIXES):
+        return found.images
+    if entry.is_symlink() and "." not in entry.name and not os.path.exists(entry.path):
+        raise UsageError(f"{entry.path} is a link to {os.readlink(entry.path)}, which is not there. Mend or remove it.")
+    return found.others
+
+
+def walk(folder: str, name: str, above: frozenset[tuple[int, int]], others: Counter[str]) -> Iterator[str]:
+    """Names of the images in and below `folder`, whose own name is `name`; counts other files by suffix in `others`.
+
+    Args:
+        folder: path.
+        name: what the folder's path is in item names.
+        above: inodes of the folders it lies in: a link back to one of them is not followed.
+        others: gets the count of files that are no images by their suffix.
+    """
+    here = inode(folder)
+    if here in above:
+        return
+    found = scan(folder)
+    others.update(os.path.splitext(path)[1].lower() or "no suffix" for path in found.others)
+    yield from (f"{name}/{os.path.basename(path)}" for path in found.images)
+    for below in found.folders:
+        yield from walk(below, f"{name}/{os.path.basename(below)}", above | {here}, others)
+
+
+def inode(folder: str | Path) -> tuple[int, int]:
+    """What a folder is, by whatever link it is reached."""
+    stat = os.stat(folder)
+    return stat.st_dev, stat.st_ino
+
+
+def check_name(path: str) -> None:
+    """Results name items by their path, one a line.
+
+    Raises:
+        UsageError: the path holds bytes that are no UTF-8, or a control character.
+    """
+    if _UNNAMABLE.search(path):
+        raise UsageError(
+            f"{path!a} has a name that is no valid UTF-8 or holds a control character (a line end, say), so results "
+            "could not name it. Rename it."
+        )
