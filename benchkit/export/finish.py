@@ -35,15 +35,14 @@ FIT_THREADS = min(8, os.cpu_count() or 1)  # fixed, since the bits of a fit may 
 
 
 def finish(
-    job: Job, bank: Bank, key: str, keys: Sequence[str], timings: Mapping[str, Any], model_facts: Mapping[str, Any]
+    job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any], model_facts: Mapping[str, Any]
 ) -> None:
     """Build and publish every file of the tag; whoever calls it holds the tag's lock.
 
     Args:
         job: the tag.
         bank: covers all views of the job.
-        key: the feature key that the head reads.
-        keys: all keys the tag keeps.
+        keys: the feature keys that the head reads and the tag keeps.
         timings: seconds by stage so far.
         model_facts: `about`, parameters and weights of the backbone, for the record.
     """
@@ -62,7 +61,7 @@ def finish(
     link_or_copy(job.outputs.targets(targets["targets"]), build / "targets.h5")
     if job.train is not None:
         targets["train_targets"] = _write_targets(job, job.train, _items(job.train, skipped))
-    log = _predict(job, build, key, items, targets.get("train_targets"))
+    log = _predict(job, build, keys, items, targets.get("train_targets"))
     job.write_conf(build / "conf.yaml")
     record = _record(job, build, bank, keys, targets, skipped, model_facts)
     record["head"] = {"name": job.conf.head.name, "log": log, "threads": FIT_THREADS}
@@ -128,9 +127,14 @@ def _holds(shared: Path, content: str) -> bool:
         return False
 
 
-def _predict(job: Job, build: Path, key: str, items: Sequence[str], train_targets: str | None) -> dict[str, float]:
-    """Fit on the bank and the cached train targets, predict the evaluated items; returns the fit log."""
-    head, log = job.head, {}
+def _predict(
+    job: Job, build: Path, keys: Sequence[str], items: Sequence[str], train_targets: str | None
+) -> dict[str, float]:
+    """Fit on the bank and the cached train targets, predict the evaluated items; returns the fit log.
+
+    A pooled head reads all layers asked for side by side, as DINOv2's linear probe reads its last four.
+    """
+    head, log, key = job.head, {}, "+".join(keys)
     whole: dict[str, np.ndarray] = {}
     if train_targets is not None:
         with Table(job.outputs.targets(train_targets), "targets") as table:
@@ -138,10 +142,10 @@ def _predict(job: Job, build: Path, key: str, items: Sequence[str], train_target
             if job.family.floor_head:
                 whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
             with TagFeatures(build, truth.names) as features:
-                head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
+                head.fit(key, features.joined(keys), truth, job.conf.model.seed, FIT_THREADS)
         log = head.log()
     with TagFeatures(build, list(items)) as features:
-        fields = head.predict(key, features, FIT_THREADS)
+        fields = head.predict(key, features.joined(keys), FIT_THREADS)
     whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
     write_table(build / "predictions.h5", "predictions", items, fields, whole, {"scores_are": head.scores_are})
     _write_state(head, build / "head.safetensors")

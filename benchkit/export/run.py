@@ -190,7 +190,7 @@ def _settle(
                 clear_dead(folder)
             if job.still_to_finish():
                 started = time.monotonic()
-                finish(job, bank, str(keys[0]), [str(k) for k in keys], timings, model.facts)
+                finish(job, bank, [str(k) for k in keys], timings, model.facts)
                 outcome.seconds = time.monotonic() - started
     except BenchkitError as error:
         return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -62,9 +62,9 @@ class Split:
         return ArrayItems(items, self.columns(items), self.dataset.meta())
 
     def bad(self) -> dict[str, str]:
-        """Items with an unreadable view, and why."""
+        """Items with an unreadable view: which, and why."""
         return {
-            item: f"{self.dataset.path(view) or view}: {self.facts[view].problem}"
+            item: f"{view}: {self.facts[view].problem}"
             for item in self.items
             for view in self.dataset.views(item)
             if self.facts[view].problem
@@ -134,23 +134,44 @@ def check_readable(splits: Sequence[Split], on_error: str) -> dict[str, str]:
     """Unreadable items and why.
 
     Raises:
-        UsageError: there are some and `on_error` is stop, or nothing else is left of a split; names the files.
+        UsageError: there are some and `on_error` is stop, or no other image is left of a class; names the files.
     """
     if on_error not in ("stop", "skip"):
         raise UsageError(f"data.on_error={on_error} is not one of stop, skip.")
     bad = {item: why for split in splits for item, why in split.bad().items()}
-    shown = "; ".join(list(bad.values())[:_SHOWN]) + (f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else "")
     if bad and on_error == "stop":
         raise UsageError(
-            f"{_count(len(bad), 'image', 'images')} cannot be read: {shown}. Mend or remove such files, or leave them "
-            "out with data.on_error=skip."
+            f"{_count(len(bad), 'image', 'images')} cannot be read{_below(splits[0])}: {_first(bad)}. Mend or remove "
+            "such files, or leave them out with data.on_error=skip."
         )
-    for split in splits:
-        if bad and bad.keys() >= set(split.items):
-            raise UsageError(f"nothing is left of split {split.name!r}, since no image of it can be read: {shown}.")
+    check_left(splits, bad)
     return bad
 
 
-def class_counts(split: Split) -> Counter[str | None]:
+def check_left(splits: Sequence[Split], skipped: Mapping[str, str]) -> None:
+    """See that every class keeps items when some are left out, since the others would be scored as if they were all.
+
+    Raises:
+        UsageError: nothing is left of a class; names it, and the files.
+    """
+    for split in splits:
+        left = class_counts(split, (item for item in split.items if item not in skipped))
+        lost = class_counts(split, split.items).keys() - left.keys()
+        if lost:
+            gone = {item: skipped[item] for item in split.items if split.dataset.label(item) in lost}
+            what = ", ".join(f"class {label!r}" for label in sorted(lost, key=str) if label is not None) or "any item"
+            raise UsageError(f"no image can be used of {what} in split {split.name!r}{_below(split)}: {_first(gone)}.")
+
+
+def _below(split: Split) -> str:
+    root = split.dataset.settings.root
+    return f" below {root}" if root else ""
+
+
+def _first(bad: Mapping[str, str]) -> str:
+    return "; ".join(list(bad.values())[:_SHOWN]) + (f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else "")
+
+
+def class_counts(split: Split, items: Iterable[str]) -> Counter[str | None]:
     """Items per class."""
-    return Counter(split.dataset.label(item) for item in split.items)
+    return Counter(split.dataset.label(item) for item in items)

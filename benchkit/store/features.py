@@ -17,6 +17,7 @@ from benchkit.errors import RunError
 from benchkit.store.bank import Bank
 from benchkit.store.columns import Column, Rows
 from benchkit.store.files import link_or_copy
+from benchkit.store.items import ArrayItems
 from benchkit.store.parts import OpenParts
 from benchkit.store.table import Table, write_table
 
@@ -108,6 +109,11 @@ class TagFeatures:
         if f"features/{key}" in self.table:
             return self.table.item(f"features/{key}", self._rows[row])
         return self._indexed(key, [self._rows[row]])[0]
+
+    def joined(self, keys: Sequence[str]) -> ArrayItems:
+        """Several pooled keys side by side, (N, sum of C), as the one field that is called by their names joined by +."""
+        rows = [np.asarray(self.read(key)) for key in keys]
+        return ArrayItems(self.names, {"+".join(keys): np.concatenate(rows, axis=1)}, self.meta)
 
     def places(self, key: str, positions: Iterable[int]) -> Iterator[tuple[Table, list[int], list[int]]]:
         """Where an indexed key's rows lie: per part its table, the positions in features.h5, and the part's rows."""
