@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
+import benchkit
 from benchkit.datasets import _listing
 from benchkit.datasets.image_folder import ImageFolder, Settings
-from benchkit.errors import UsageError
+from benchkit.errors import RunError, UsageError
+from benchkit.export import job
 
 _number = itertools.count()
 
@@ -295,3 +298,195 @@ def test_a_folder_that_may_not_be_listed(split, monkeypatch):
 
     monkeypatch.setattr(_listing.os, "scandir", scandir)
     assert "dog cannot be read (Permission denied)" in refusal(split)
+
+
+class Pool(torch.nn.Module):
+    """Mean colours of four cells."""
+
+    forwards = 0
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        type(self).forwards += 1
+        return torch.nn.functional.adaptive_avg_pool2d(image, 2).flatten(1)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    put(tmp_path / "photos", *(f"{s}/{c}/{i}.jpg" for s in ("train", "test") for c in ("dog", "cat") for i in range(4)))
+    return tmp_path / "photos"
+
+
+def export(root: Path, *arguments: str, benchmark: str = "classification", tag: str = "pool", **options: object):
+    """Export and score; in batches of 2."""
+    Pool.forwards = 0
+    return benchkit.run(
+        Pool(),
+        benchmark,
+        data=root,
+        tag=tag,
+        preprocess={"size": 16, "mean": [0.5] * 3, "std": [0.5] * 3},
+        arguments=["model.batch_size=2", *arguments],
+        outputs=root.parent / "outputs",
+        say=lambda _: None,
+        **options,
+    )
+
+
+def hurt(path: Path) -> bytes:
+    """Cut the end off the pixels and put the end mark back: nothing shows before decoding. Returns what it was."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-90] + b"\xff\xd9")
+    return whole
+
+
+def stopped(error: type[Exception], root: Path, *arguments: str, **options: object) -> str:
+    with pytest.raises(error) as caught:
+        export(root, *arguments, **options)
+    return str(caught.value)
+
+
+HEADER_FAULTS = {
+    "empty": lambda path: path.write_bytes(b""),
+    "text": lambda path: path.write_bytes(b"<html>404</html>"),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-90]),
+    "unwritten": lambda path: path.write_bytes(path.read_bytes()[:-90] + bytes(90)),
+    "dangling": lambda path: (path.unlink(), path.symlink_to("nowhere.jpg")),
+    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+}
+
+
+@pytest.mark.parametrize("fault", HEADER_FAULTS)
+@pytest.mark.parametrize("name", ["test/cat/2.jpg", "train/dog/1.jpg"])
+def test_unreadable_files_stop_before_the_first_forward_or_are_skipped_and_shown(photos, fault, name):
+    HEADER_FAULTS[fault](photos / name)
+    assert name in stopped(UsageError, photos)
+    assert Pool.forwards == 0
+    record = export(photos, "data.on_error=skip").record
+    assert list(record["data"]["skipped"]) == [name]
+    assert record["data"]["n_items"] + record["data"]["n_train"] == 15
+    assert name in record["data"]["skipped"][name]
+
+
+def test_unreadable_files_are_not_copies_of_each_other(photos):
+    put(photos, "test/cat/x.jpg", "test/dog/x.jpg", data=b"")
+    assert len(export(photos, "data.on_error=skip").record["data"]["skipped"]) == 2
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_skipping_never_takes_a_whole_class(photos, split):
+    for path in photos.glob(f"{split}/cat/*"):
+        path.write_bytes(b"")
+    message = stopped(UsageError, photos, "data.on_error=skip")
+    assert "class 'cat'" in message
+    assert f"{split}/cat/0.jpg" in message
+    assert Pool.forwards == 0
+
+
+def test_one_photo_under_two_labels_or_in_two_splits(photos):
+    photo = jpeg()
+    put(photos, "test/cat/x.jpg", "test/dog/y.jpg", data=photo)
+    message = stopped(UsageError, photos)
+    assert "under two labels" in message
+    assert "test/cat/x.jpg = test/dog/y.jpg" in message
+    put(photos, "train/cat/z.jpg", data=photo)
+    assert "in train and test" in stopped(UsageError, photos)
+    assert Pool.forwards == 0
+    record = export(photos, "data.on_duplicate=keep").record
+    assert record["data"]["duplicates"] == {"same_split": 0, "across_splits": 1, "two_labels": 1}
+
+
+def test_copies_within_a_class_are_counted_only(photos):
+    put(photos, "test/cat/x.jpg", "test/cat/y.jpg", data=jpeg())
+    record = export(photos).record
+    assert record["data"]["duplicates"] == {"same_split": 1, "across_splits": 0, "two_labels": 0}
+
+
+def test_a_damaged_body_stops_by_name_and_keeps_what_is_done(photos):
+    name = "test/dog/3.jpg"
+    whole = hurt(photos / name)
+    assert name in stopped(RunError, photos)
+    assert Pool.forwards > 1
+    assert list((photos.parent / "outputs").glob("features/*/part-*.h5"))
+    assert not list((photos.parent / "outputs").glob("results/*/*/record.json"))
+    (photos / name).write_bytes(whole)
+    made = export(photos, overwrite=True)  # the data are others than the unfinished export was begun with
+    assert 1 <= Pool.forwards < 9  # one of them looks at the module's output
+    assert made.record["data"]["skipped"] == {}
+
+
+def test_a_damaged_body_is_skipped_with_a_reason(photos):
+    hurt(photos / "test/dog/3.jpg")
+    skipped = export(photos, "data.on_error=skip").record["data"]["skipped"]
+    assert list(skipped) == ["test/dog/3.jpg"]
+    assert "premature end" in skipped["test/dog/3.jpg"]
+
+
+def test_a_file_that_changes_between_its_hash_and_its_decoding(photos, monkeypatch):
+    read = job.read_manifest
+
+    def then_change(*arguments):
+        facts = read(*arguments)
+        put(photos, "test/cat/2.jpg")
+        return facts
+
+    monkeypatch.setattr(job, "read_manifest", then_change)
+    for policy in ("stop", "skip"):
+        assert "test/cat/2.jpg changed" in stopped(RunError, photos, f"data.on_error={policy}", tag=policy)
+
+
+def test_replaced_content_is_noticed_a_new_time_is_not(photos):
+    first = export(photos)
+    name = photos / "test/cat/2.jpg"
+    os.utime(name, (1, 1))
+    assert export(photos).record["data"]["dataset_id"] == first.record["data"]["dataset_id"]
+    assert Pool.forwards == 0
+    put(photos, "test/cat/2.jpg")
+    message = stopped(UsageError, photos)
+    assert "dataset_id" in message
+    assert "--overwrite" in message
+    second = export(photos, overwrite=True)
+    assert second.record["data"]["dataset_id"] != first.record["data"]["dataset_id"]
+    assert Pool.forwards <= 4  # one image in one batch, and looks at the module's output
+
+
+def test_replaced_content_of_equal_size_and_time_is_noticed(photos):
+    """As `rsync -t` or `cp -p` bring it."""
+    path = photos / "test/cat/x.bmp"
+    for shade in (10, 200):
+        Image.fromarray(np.full((20, 20, 3), shade, np.uint8)).save(path)
+        os.utime(path, ns=(5, 5))
+        if shade == 10:
+            export(photos)
+    assert "dataset_id" in stopped(UsageError, photos)
+
+
+def test_files_are_read_once_and_remembered(photos, monkeypatch):
+    export(photos)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read again"))
+    export(photos)
+
+
+def test_names_come_through_as_they_are(photos):
+    odd = [f"test/cat/{name}.jpg" for name in ("50%", "a b", "naïve 猫", "q'\"", "x=1")]
+    put(photos, *odd)
+    assert set(odd) <= set(export(photos).items["names"])
+
+
+def test_turned_photos_are_upright_in_every_frame(photos):
+    """A photo stored turned gives the features of the same photo stored upright."""
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 64, 3), dtype=np.uint8)
+    block = Image.Exif()
+    block[0x0112] = 8
+    Image.fromarray(np.rot90(pixels, -1).copy()).save(photos / "test/cat/x.png", exif=block)
+    Image.fromarray(pixels).save(photos / "test/cat/y.png")
+    for resize in ("crop", "pad", "squash"):
+        export(photos, f"data.resize={resize}", benchmark="retrieval", tag=resize)
+        embedded = _predictions(photos.parent / "outputs" / "results" / "retrieval" / resize)
+        np.testing.assert_allclose(embedded["test/cat/x.png"], embedded["test/cat/y.png"], atol=1e-6)
+
+
+def _predictions(folder: Path) -> dict[str, np.ndarray]:
+    from benchkit.store.table import Table
+
+    with Table(folder / "predictions.h5", "predictions") as table:
+        return dict(zip(table.names, np.asarray(table.read(table.columns[0])), strict=True))
