@@ -67,9 +67,11 @@ class TestPath:
         scale = np.abs(one.weights).max((1, 2), keepdims=True)
         np.testing.assert_allclose(other.weights / scale, one.weights / scale, atol=1e-5)
 
-    def test_same_bits_twice(self):
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_same_bits_twice(self, threads):
         features, labels = blobs()
-        one, other = (fit(features.copy(), labels, multinomial.STRENGTHS[::8], 4) for _ in range(2))
+        strengths = multinomial.STRENGTHS[::8]
+        one, other = (multinomial.fit_path(features.copy(), labels, strengths, 4, threads=threads) for _ in range(2))
         assert one.weights.tobytes() == other.weights.tobytes()
         assert one.intercepts.tobytes() == other.intercepts.tobytes()
 

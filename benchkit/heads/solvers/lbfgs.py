@@ -10,19 +10,27 @@ Three things make the path cheap:
 * So does its memory: a pair (step, change of the gradient) is kept for the log loss alone, and the penalty's share,
   which is exact, is added for each strength.
 
-Rows go through in blocks, so (N, K) logits are never held. Products are float32; steps, sums and penalties are float64.
+Rows go through in blocks, so (N, K) logits are never held. Each worker thread takes one share of the rows and
+multiplies it single-threaded: they meet once per evaluation, not at every product, where a busy machine makes them
+wait.
+Products are float32; steps, sums and penalties are float64.
 Where float32 cannot make the objective smaller, the search goes on in float64.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-ROWS = 1024  # rows per block
+from benchkit.heads.solvers.blocks import fixed_threads
+
+ROWS = 8192  # rows per block, fewer where their logits would be more than ENTRIES
+ENTRIES = 2**22
 MEMORY = 50  # pairs that L-BFGS keeps, as far as BYTES allow, but at least 10
 BYTES = 2**28
 NOISE = 1e-8  # relative error of an objective from float32 products: a rise this small is none
@@ -60,21 +68,32 @@ class Problem:
     mean: torch.Tensor
     rotation: torch.Tensor
     dtype: torch.dtype = torch.float32
+    pool: ThreadPoolExecutor | None = None
+    workers: int = 1
 
     def loss(self, point: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
         """Mean log loss, its gradient (P, K) and the mean of p (1 - p) per class (K,)."""
-        weights = point.to(self.dtype)
+        share = functools.partial(self._share, point.to(self.dtype))
+        shares = self.pool.map(share, range(self.workers)) if self.pool else map(share, range(self.workers))
+        total, gradient, curvature = (sum(parts) for parts in zip(*shares, strict=True))
+        n = len(self.rows)
+        return float(total) / n, gradient / n, curvature / n
+
+    def _share(self, weights: torch.Tensor, worker: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What one worker's rows add to the three sums, float64."""
         total = torch.zeros((), dtype=torch.float64)
-        gradient, curvature = torch.zeros_like(point), torch.zeros_like(point[0])
-        for rows, labels in zip(self.rows.split(ROWS), self.labels.split(ROWS), strict=True):
+        gradient = torch.zeros(weights.shape, dtype=torch.float64)
+        curvature = torch.zeros(weights.shape[1], dtype=torch.float64)
+        size = max(1, min(ROWS, ENTRIES // self.n_classes))
+        share = [part.tensor_split(self.workers)[worker].split(size) for part in (self.rows, self.labels)]
+        for rows, labels in zip(*share, strict=True):
             rows = rows.to(self.dtype)
             residuals = rows @ weights
             total += _log_loss_(residuals, labels[:, None])
-            size = residuals.abs()
-            curvature += (size - size * size).sum(0)
+            sure = residuals.abs()
+            curvature += (sure - sure * sure).sum(0)
             gradient += rows.T @ residuals
-        n = len(self.rows)
-        return float(total) / n, gradient / n, curvature / n
+        return total, gradient, curvature
 
     def back(self, point: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Weights float32 (D, K) and intercepts float32 (K,) on the features as they came.
@@ -103,12 +122,21 @@ def rotate(features: np.ndarray, labels: np.ndarray, n_classes: int) -> Problem:
     return Problem(rows, spread, torch.tensor(labels, dtype=torch.int64), n_classes, mean, rotation)
 
 
-def path(problem: Problem, penalties: list[float], max_iter: int, tol: float) -> list[Optimum]:
+def path(problem: Problem, penalties: list[float], max_iter: int, tol: float, threads: int) -> list[Optimum]:
     """Minimise mean log loss + penalty / 2 |W|^2 for each penalty, in the order given (best from large to small).
 
     A penalty is done when the expected gain of a Newton step, estimated in the diagonal metric, is below tol^2 / 2 of
     the objective; or after max_iter iterations, or when no step in float64 makes it smaller.
     """
+    # OpenMP's thread count belongs to the calling thread: each worker sets its own
+    with fixed_threads(1), ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        problem.pool, problem.workers = pool, threads
+        found = _path(problem, penalties, max_iter, tol)
+        problem.pool = None
+    return found
+
+
+def _path(problem: Problem, penalties: list[float], max_iter: int, tol: float) -> list[Optimum]:
     shares = torch.bincount(problem.labels, minlength=problem.n_classes).double() / len(problem.labels)
     point = torch.zeros((len(problem.eigenvalues), problem.n_classes), dtype=torch.float64)
     point[-1] = shares.log() - shares.log().mean()

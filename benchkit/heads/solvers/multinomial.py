@@ -115,7 +115,9 @@ def fit_path(
             order = np.argsort(strengths, kind="stable")
             scales = np.asarray(strengths, float)[order] * len(features)
             penalties = [float(p) for p in (2 if len(present) == 2 else 1) / scales]
-            for at, scale, end in zip(order, scales, lbfgs.path(problem, penalties, max_iter, tol), strict=True):
+            for at, scale, end in zip(
+                order, scales, lbfgs.path(problem, penalties, max_iter, tol, threads), strict=True
+            ):
                 weights[at][:, present], intercepts[at][present] = problem.back(end.point)
                 n_iter[at], loss[at], converged[at] = end.iterations, end.value * scale, end.converged
         train_accuracy = _accuracies(weights, intercepts, features, labels)
