@@ -40,11 +40,10 @@ Column = np.ndarray | Rows | Ragged | Sequence[str]
 
 def row_sums(rows: np.ndarray) -> np.ndarray:
     """crc32 of the bytes of every row, uint32 (N,)."""
-    rows = np.ascontiguousarray(rows)
-    size = rows.dtype.itemsize * int(np.prod(rows.shape[1:], dtype=np.int64))
-    view = rows.reshape(-1).view(np.uint8).data if rows.size else memoryview(b"")
-    sums = (zlib.crc32(view[i * size : (i + 1) * size]) for i in range(len(rows)))
-    return np.fromiter(sums, dtype=np.uint32, count=len(rows))
+    if not rows.size:
+        return np.zeros(len(rows), np.uint32)
+    octets: Iterable[Any] = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).reshape(len(rows), -1)
+    return np.array(list(map(zlib.crc32, octets)), np.uint32)
 
 
 def ragged_sum(values: np.ndarray, shape: np.ndarray) -> int:

@@ -40,8 +40,13 @@ def _column_entry(table: Table, column: str) -> Entry:
     if layout.is_text(table.dtype(column)):
         # text is stored at the length of the longest, which depends on the other items: not a property of one item
         return column, table.names, "text", ["()"] * len(table.names), _text_sums(table, column)
-    shapes = [str(shape) for shape in table.shapes(column)]
-    return column, table.names, table.dtype(column).str, shapes, table.sums(column)
+    return column, table.names, table.dtype(column).str, _shape_texts(table, column), table.sums(column)
+
+
+def _shape_texts(table: Table, column: str) -> list[str]:
+    shapes = table.shapes(column)
+    texts = {shape: str(shape) for shape in set(shapes)}
+    return [texts[shape] for shape in shapes]
 
 
 def _text_sums(table: Table, column: str) -> np.ndarray:
@@ -61,9 +66,9 @@ def _indexed_entry(features: TagFeatures, key: str) -> Entry:
     names, column = features.table.names, f"features/{key}"
     sums, shapes, dtype = np.zeros(len(names), np.uint32), ["()"] * len(names), ""
     for part, positions, rows in features.places(key, range(len(names))):
-        dtype, of_part = part.dtype(column).str, part.shapes(column)
+        dtype, of_part = part.dtype(column).str, _shape_texts(part, column)
         for position, row in zip(positions, rows, strict=True):
-            shapes[position] = str(of_part[row])
+            shapes[position] = of_part[row]
         ragged = part.shape(column) is None
         sums[positions] = _value_sums(part, column, rows) if ragged else part.sums(column)[rows]
     return column, names, dtype, shapes, sums

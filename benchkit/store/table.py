@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,11 @@ class Table:
             self._paths = _paths(self._file)
         self.columns = [k for k in self._paths if k not in ("names", "meta") and not k.startswith("whole/")]
         self.names = self._names()
-        self.position = {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Row of each name."""
+        return {name: i for i, name in enumerate(self.names)}
 
     def __enter__(self) -> Table:
         return self
@@ -189,6 +194,8 @@ class Table:
         """The HDF5 object of a column (or of `whole/<path>`, `meta`)."""
         if column not in self._paths:
             raise RunError(f"{self.path} has no {column!r}; it has {', '.join(self.columns)}.")
+        if not self._file:
+            raise ValueError(f"{self.path} is closed")
         with self._reading():
             return self._file[column]
 
