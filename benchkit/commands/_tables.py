@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+SOME = 5  # names that a line shows
 FORMATS = ("table", "markdown", "latex", "csv")
 _NUMERIC = ("value", "low", "high", "floor")
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -40,21 +41,38 @@ def notes(record: Mapping[str, Any]) -> str:
     data, head = record["data"], record["head"]
     log = f" ({', '.join(f'{k} {v:.4g}' for k, v in head['log'].items())})" if head["log"] else ""
     said = [f"{record['benchmark']}/{record['tag']}: {data['n_items']} items, head {head['name']}{log}"]
+    said += [*_about_data(record), *_about_scores(record)]
+    return "; ".join([*said, "low and high: 95 % interval"])
+
+
+def _about_data(record: Mapping[str, Any]) -> list[str]:
+    data, said = record["data"], []
     if data["generated"]:
         said.append("generated images, no photographs")
     if data["skipped"]:
-        said.append(f"{len(data['skipped'])} items skipped, listed in record.json")
+        said.append(f"{len(data['skipped'])} items skipped ({_some(data['skipped'])})")
+    if data["untrained_classes"]:
+        said.append(
+            f"{len(data['untrained_classes'])} classes never occur in train ({_some(data['untrained_classes'])})"
+        )
     across, two = data["duplicates"]["across_splits"], data["duplicates"]["two_labels"]
     if across or two:
         said.append(f"photos in train and test: {across}, under two labels: {two}")
     seen = set(record["about"].get("pretrained_on", [])) & set(data["overlaps"])
     if seen:
-        said.append(f"the model has seen this data in training ({', '.join(sorted(seen))})")
+        said.append(f"the model has seen this data in training ({_some(sorted(seen))})")
+    return said
+
+
+def _about_scores(record: Mapping[str, Any]) -> list[str]:
     undefined = {name: s["undefined"] for name, s in record["scores"].items() if s["undefined"]}
-    if undefined:
-        said.append("items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items()))
-    said.append("low and high: 95 % interval")
-    return "; ".join(said)
+    return ["items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items())] if undefined else []
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first few names, printable, and how many more; all of them are in record.json."""
+    shown = [name.encode("unicode_escape").decode() if not name.isprintable() else name for name in names]
+    return ", ".join(shown[:SOME]) + (f" and {len(shown) - SOME} more" if len(shown) > SOME else "")
 
 
 def render(header: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> str:

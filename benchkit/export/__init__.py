@@ -73,6 +73,8 @@ def export(
             for note in built.notes:
                 options.say(note)
             jobs.append(Job(built, Outputs(outputs), tag, command))
+            for note in jobs[-1].dataset.notes():
+                options.say(note)
         except BenchkitError as error:
             jobs.append(error)
     ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))

@@ -117,8 +117,10 @@ def _image(picture: Picture, decoder: str) -> np.ndarray:
         return picture.dataset.image(picture.view)
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise Unreadable(f"it cannot be read ({error.strerror})") from error
+    except OSError as error:  # it could be read a moment ago, so this says nothing about its bytes
+        raise RunError(
+            f"{path} cannot be read any more ({error.strerror}). What was finished is kept: run the same command again."
+        ) from error
     if hashlib.sha256(data).hexdigest() != picture.sha256:
         raise RunError(f"{path} changed while the export ran. Run the same command again.")
     return DECODERS[decoder](data)

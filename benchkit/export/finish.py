@@ -19,7 +19,7 @@ import benchkit
 from benchkit.errors import RunError
 from benchkit.export.forward import NOT_FINITE
 from benchkit.export.job import Job
-from benchkit.export.split import Split
+from benchkit.export.split import Split, check_left
 from benchkit.heads.base import Head
 from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import NAME, SCHEMA, describe_file
@@ -52,6 +52,7 @@ def finish(
     build.mkdir(parents=True)
     images = [job.facts[view].sha256 for view in job.views]
     skipped = _skipped(job, bank)
+    check_left(job.splits, skipped)
     good = [(view, image) for view, image in zip(job.views, images, strict=True) if image not in bank.reasons]
     views, hashes = [v for v, _ in good], [i for _, i in good]
     write_features(build, bank, views, hashes, keys)
@@ -223,6 +224,7 @@ def _data(job: Job, targets: Mapping[str, str], skipped: Mapping[str, str]) -> d
         "n_train": len(_items(job.train, skipped)) if job.train else 0,
         "skipped": dict(sorted(skipped.items())),
         "duplicates": job.duplicates,
+        "untrained_classes": job.untrained,
         "overlaps": job.conf.overlaps,
     }
 

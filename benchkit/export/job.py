@@ -17,7 +17,7 @@ from benchkit.conf.diff import Difference, counts, describe, differences, identi
 from benchkit.errors import UsageError
 from benchkit.export import inputs
 from benchkit.export.manifest import read_manifest
-from benchkit.export.split import Split, check_duplicates, check_readable, limited
+from benchkit.export.split import Split, check_duplicates, check_readable, limited, untrained_classes
 from benchkit.provenance.record import matches, read_record
 from benchkit.store.files import replacing, write_json
 from benchkit.store.lock import exclusive
@@ -88,6 +88,7 @@ class Job:
             raise UsageError(f"data.on_duplicate={data.on_duplicate} is not one of stop, keep.")
         self.duplicates = check_duplicates(self.train, self.test, data.on_duplicate == "keep")
         self.family.check(self.test.truth(self.test.items))
+        self.untrained = untrained_classes(self.train, self.test)
 
     @property
     def splits(self) -> list[Split]:
@@ -161,13 +162,22 @@ class Job:
         with exclusive(self.outputs.lock(self.conf.benchmark, self.tag), waiting):
             if not overwrite and self.finished():
                 return False
-            if not overwrite:
+            if not overwrite and not self._only_data_mended():
                 self._refuse_changes()
             elif self.changes():
                 shutil.rmtree(self.parts, ignore_errors=True)
             if self._plan() is None:
                 write_json(self.parts / "plan.json", {"conf": self.conf.plain(), "inputs": self.inputs})
         return True
+
+    def _only_data_mended(self) -> bool:
+        """Whether a stopped export of this very conf goes on with other files: a damaged image was mended, say.
+
+        Banked rows are named by their bytes, so what was done of the files that stayed is still right.
+        """
+        if read_record(self.folder) is not None:
+            return False
+        return {d.key for d in self.changes()} <= {"dataset_id", "train_id"}
 
     def _refuse_changes(self) -> None:
         found = self.changes()

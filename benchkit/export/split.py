@@ -172,6 +172,14 @@ def _first(bad: Mapping[str, str]) -> str:
     return "; ".join(list(bad.values())[:_SHOWN]) + (f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else "")
 
 
+def untrained_classes(train: Split | None, test: Split) -> list[str]:
+    """Classes that are evaluated and never occur in train: no head can know them, and they count as wrong."""
+    if train is None:
+        return []
+    missing = class_counts(test, test.items).keys() - class_counts(train, train.items).keys()
+    return sorted(label for label in missing if label is not None)
+
+
 def class_counts(split: Split, items: Iterable[str]) -> Counter[str | None]:
     """Items per class."""
     return Counter(split.dataset.label(item) for item in items)
