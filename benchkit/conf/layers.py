@@ -172,7 +172,7 @@ class _Reader:
         _refuse_resolver(node.value, self.where(node))
         return str(node.value)
 
-    def scalar(self, node: yaml.Node) -> Any:
+    def scalar(self, node: yaml.ScalarNode) -> Any:
         _refuse_resolver(node.value, self.where(node))
         if node.style is not None:
             return str(node.value)

@@ -72,9 +72,10 @@ def export(
             built = build(conf, benchmark, given, components)
             for note in built.notes:
                 options.say(note)
-            jobs.append(Job(built, Outputs(outputs), tag, command))
-            for note in jobs[-1].dataset.notes():
+            job = Job(built, Outputs(outputs), tag, command)
+            for note in job.dataset.notes():
                 options.say(note)
+            jobs.append(job)
         except BenchkitError as error:
             jobs.append(error)
     ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))
