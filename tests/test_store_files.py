@@ -1,0 +1,307 @@
+"""Files under their final names are complete, whatever stops the writer; locks exclude and die with their holder."""
+
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from benchkit.errors import RunError
+from benchkit.store import files
+from benchkit.store.files import (
+    boot,
+    clear_dead,
+    host,
+    link_or_copy,
+    put_in_place,
+    replacing,
+    temporary,
+    write_json,
+    write_json_once,
+    write_text,
+)
+from benchkit.store.lock import exclusive
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {p.name: p.read_text() for p in folder.iterdir()}
+
+
+def python(program: str, *arguments: object, **keywords: object) -> subprocess.Popen:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **keywords)
+
+
+def test_a_replaced_file_is_read_only_and_alone(tmp_path):
+    for text in ("old", "new"):
+        write_text(tmp_path / "below" / "f", text)
+    assert contents(tmp_path / "below") == {"f": "new"}
+    assert stat.S_IMODE((tmp_path / "below" / "f").stat().st_mode) == 0o444
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), RunError("x")])
+def test_an_exception_in_the_block_leaves_the_old_file_alone(tmp_path, error):
+    write_text(tmp_path / "f", "old")
+    with pytest.raises(type(error)), replacing(tmp_path / "f") as unfinished:
+        unfinished.write_text("half")
+        raise error
+    assert contents(tmp_path) == {"f": "old"}
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failing_disk_leaves_the_old_file_alone(tmp_path, monkeypatch, number, step):
+    write_text(tmp_path / "f", "old")
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.os, step, fail)
+    with pytest.raises(RunError) as caught:
+        write_text(tmp_path / "f", "new")
+    assert str(tmp_path / "f") in str(caught.value)
+    assert ("no space is left" in str(caught.value)) == (number in (errno.ENOSPC, errno.EDQUOT))
+    assert contents(tmp_path) == {"f": "old"}
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte; needs root."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if (
+        os.geteuid()
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], check=False).returncode
+    ):
+        pytest.skip("cannot mount a small file system here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_leaves_the_old_table_alone(small_disk):
+    import numpy as np
+
+    from benchkit.store.table import Table, write_table
+
+    write_table(small_disk / "t.h5", "bank", ["a"], {"x": np.ones((1, 1000))})
+    refused = []
+    for count in range(125_000, 131_000, 250):  # the disk is full at the data, at the structure, or at the seal
+        try:
+            write_table(small_disk / "u.h5", "bank", ["a"], {"x": np.ones((1, count))})
+            (small_disk / "u.h5").unlink()
+        except RunError as error:
+            assert f"no space is left while writing {small_disk / 'u.h5'}" in str(error)
+            refused.append(count)
+        assert [p.name for p in small_disk.iterdir()] == ["t.h5"]
+    assert 0 < len(refused) < 24
+    with Table(small_disk / "t.h5") as table:
+        assert table.read("x").sum() == 1000
+
+
+@pytest.mark.parametrize("size", [260_000, 261_000, 262_000, 300_000, 1 << 20])
+def test_a_file_that_may_not_grow_is_an_error_that_names_it(tmp_path, size):
+    program = (
+        "import resource, signal, sys; from pathlib import Path; import numpy as np; "
+        "from benchkit.errors import RunError; from benchkit.store.table import write_table\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
+        "try: write_table(Path(sys.argv[1]), 'bank', ['a'], {'x': np.ones((1, int(sys.argv[2])), 'f4')})\n"
+        "except RunError as error: print(error)"
+    )
+    with python(program, tmp_path / "t.h5", size) as process:
+        assert process.stdout is not None
+        assert f"cannot write {tmp_path / 't.h5'}: File too large" in process.stdout.read()
+    assert process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "f").write_text("a file")
+    with pytest.raises(RunError, match="cannot write .*f/g"):
+        write_text(tmp_path / "f" / "g", "x")
+    with pytest.raises(RunError, match="cannot make the lock .*f/g"), exclusive(tmp_path / "f" / "g"):
+        pass
+
+
+def test_two_names_of_one_file(tmp_path):
+    write_text(tmp_path / "a", "x")
+    os.link(tmp_path / "a", tmp_path / "b")
+    put_in_place(tmp_path / "a", tmp_path / "b")
+    assert contents(tmp_path) == {"b": "x"}
+    for _ in range(2):  # the second time the link has the same inode as what it replaces
+        link_or_copy(tmp_path / "b", tmp_path / "c")
+        assert contents(tmp_path) == {"b": "x", "c": "x"}
+    assert os.path.samefile(tmp_path / "b", tmp_path / "c")
+    write_text(tmp_path / "b", "new")  # replaced, never written through
+    assert contents(tmp_path) == {"b": "new", "c": "x"}
+
+
+def no_links(*_: object) -> None:
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
+def test_without_hard_links_a_copy_is_made(tmp_path, monkeypatch):
+    write_text(tmp_path / "a", "x")
+    monkeypatch.setattr(files.os, "link", no_links)
+    link_or_copy(tmp_path / "a", tmp_path / "b")
+    assert contents(tmp_path) == {"a": "x", "b": "x"}
+    assert not os.path.samefile(tmp_path / "a", tmp_path / "b")
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o444
+    assert write_json_once(tmp_path / "c.json", 1)
+    assert not write_json_once(tmp_path / "c.json", 2)
+    assert json.loads((tmp_path / "c.json").read_text()) == 1
+    assert not [p for p in tmp_path.iterdir() if ".tmp-" in p.name]
+
+
+def test_a_failing_copy_leaves_nothing(tmp_path, monkeypatch):
+    write_text(tmp_path / "a", "x")
+
+    def full(source: Path, target: Path) -> None:
+        Path(target).write_text("hal")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files.os, "link", no_links)
+    monkeypatch.setattr(files.shutil, "copyfile", full)
+    with pytest.raises(RunError, match="no space is left"):
+        link_or_copy(tmp_path / "a", tmp_path / "b")
+    assert contents(tmp_path) == {"a": "x"}
+
+
+def test_linking_what_is_missing_names_it(tmp_path):
+    with pytest.raises(RunError, match="gone/part"):
+        link_or_copy(tmp_path / "gone" / "part", tmp_path / "b")
+    assert list(tmp_path.iterdir()) == []
+
+
+ONCE = """
+import os, sys, time
+from pathlib import Path
+from benchkit.store import files
+if sys.argv[3] == "copy":
+    def no_links(*_): raise OSError(1, "no links")
+    files.os.link = no_links
+while not Path(sys.argv[2]).exists(): time.sleep(.001)
+print(files.write_json_once(Path(sys.argv[1]), {"pid": os.getpid(), "pad": "x" * 100000}))
+"""
+
+
+@pytest.mark.parametrize("way", ["link", "copy"])
+def test_one_winner_among_eight_processes(tmp_path, way):
+    workers = [python(ONCE, tmp_path / "plan.json", tmp_path / "go", way) for _ in range(8)]
+    time.sleep(0.5)
+    (tmp_path / "go").touch()
+    won = {worker.pid: worker.communicate()[0].strip() for worker in workers}
+    winners = [pid for pid, answer in won.items() if answer == "True"]
+    assert sorted(won.values()) == ["False"] * 7 + ["True"]
+    assert json.loads((tmp_path / "plan.json").read_text())["pid"] == winners[0]
+    assert not [p for p in tmp_path.iterdir() if ".tmp-" in p.name]
+
+
+def test_clear_dead_removes_only_what_the_dead_left(tmp_path):
+    with python("pass") as gone:
+        gone.wait()
+    living = os.getppid()
+    mine, dead, other = os.getpid(), gone.pid, host() + "2"
+    keep = [
+        temporary(tmp_path / "part.h5").name,
+        f"part.h5.tmp-{host()}-{boot()}-{living}-0123abcd",
+        f"part.h5.tmp-{other}-{boot()}-{dead}-0123abcd",
+        f"part.h5.tmp-{host()}-{boot()}-{mine}-0123abcd.h5",
+        "part.h5.tmp-what-ever",
+        "part.h5",
+    ]
+    remove = [
+        f"part.h5.tmp-{host()}-{boot()}-{dead}-0123abcd",
+        f"part.h5.tmp-{host()}-0ldb00t-{mine}-0123abcd",
+        f"a.tmp-{host()}-{boot()}-{living}-0123abcd.tmp-{host()}-{boot()}-{dead}-0123abcd",
+    ]
+    for name in keep + remove:
+        (tmp_path / name).touch()
+    assert clear_dead(tmp_path) == len(remove)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(keep)
+    assert clear_dead(tmp_path / "nowhere") == 0
+
+
+def test_a_killed_writer_leaves_the_old_file_and_its_rest_is_cleared(tmp_path):
+    write_text(tmp_path / "f", "old")
+    program = (
+        "import sys, time; from pathlib import Path; from benchkit.store.files import replacing\n"
+        "with replacing(Path(sys.argv[1])) as t: t.write_text('half'); print('in', flush=True); time.sleep(60)"
+    )
+    with python(program, tmp_path / "f") as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        assert clear_dead(tmp_path) == 0
+        writer.send_signal(signal.SIGKILL)
+    assert len(contents(tmp_path)) == 2
+    assert clear_dead(tmp_path) == 1
+    assert contents(tmp_path) == {"f": "old"}
+
+
+def test_json_is_strict_and_whole(tmp_path):
+    write_json(tmp_path / "a.json", {"b": 0.1, "a": None, "ä": "日"})
+    assert (tmp_path / "a.json").read_text() == '{\n "b": 0.1,\n "a": null,\n "ä": "日"\n}\n'
+    with pytest.raises(ValueError, match="Out of range"):
+        write_json(tmp_path / "a.json", {"b": float("nan")})
+    assert len(contents(tmp_path)) == 1
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from benchkit.store.lock import exclusive
+with exclusive(Path(sys.argv[1]), lambda: print("waiting", flush=True)):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_a_lock_excludes_and_dies_with_its_holder(tmp_path):
+    lock = tmp_path / "below" / "tag.lock"
+    with python(HOLD, lock, 60) as holder, python(HOLD, lock, 0) as waiter:
+        assert holder.stdout is not None
+        assert waiter.stdout is not None
+        first = {holder: holder.stdout.readline(), waiter: waiter.stdout.readline()}
+        if first[holder] != "held\n":  # the other one came first and has left
+            assert first[waiter] == "held\n"
+            assert holder.stdout.readline() == "held\n"
+        else:
+            assert first[waiter] == "waiting\n"
+            with ThreadPoolExecutor(1) as pool:
+                held = pool.submit(waiter.stdout.readline)
+                time.sleep(0.3)
+                assert not held.done()
+                holder.send_signal(signal.SIGKILL)
+                assert held.result(10) == "held\n"
+        holder.kill()
+    assert lock.exists()
+
+
+def test_a_counter_under_a_lock_loses_nothing(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from benchkit.store.lock import exclusive; n = Path(sys.argv[1])\n"
+        "for _ in range(20):\n"
+        " with exclusive(n.with_suffix('.lock')): n.write_text(str(int(n.read_text()) + 1))"
+    )
+    count = tmp_path / "count"
+    count.write_text("0")
+    workers = [python(program, count) for _ in range(3)]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
+    assert count.read_text() == "60"
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    from benchkit.store import lock
+
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lock.fcntl, "flock", none)
+    with pytest.raises(RunError, match="cannot lock .*l: No locks available"), exclusive(tmp_path / "l"):
+        pass
