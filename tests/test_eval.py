@@ -496,26 +496,28 @@ class TestObjects:
 
 class TestGroupsAndSkips:
     def export(self, outputs: Path, *arguments: str) -> None:
-        (end,) = export(
-            "color_histogram", "classification", arguments=arguments, tag="net", outputs=outputs, say=lambda _: None
-        )
+        path = ["model.backbone.name=module", "model.backbone.path=tiny_for_eval.Net", *_said()]
+        given = [*path, *arguments]
+        (end,) = export(None, "classification", arguments=given, tag="net", outputs=outputs, say=lambda _: None)
         assert not isinstance(end, Exception), end
 
     @pytest.mark.parametrize("name", ["Grouped", "Half"])
     def test_groups_are_resampled_whole(self, tiny: Any, tmp_path: Path, name: str):
-        self.export(tmp_path, f"data.name=tiny_for_eval.{name}", "model.head.name=knn", *DATA)
+        self.export(tmp_path, f"data.name=tiny_for_eval.{name}", *DATA)
         result = scored(tmp_path)
-        number = np.arange(30)
+        number, nll = np.arange(30), result.items["nll"]
         groups = number // 6 if name == "Grouped" else np.where(number % 2, -1, number)
-        columns = {"top1": result.items["top1"]}
-        expected = bootstrap(columns, lambda c: {"top1": float(c["top1"].mean())}, seed=0, groups=groups)["top1"]
-        alone = bootstrap(columns, lambda c: {"top1": float(c["top1"].mean())}, seed=0)["top1"]
-        assert result.record["scores"]["top1"]["interval"] != list(alone)
-        low, high = result.record["scores"]["top1"]["interval"]
-        assert low == pytest.approx(expected[0], abs=0.05)
-        assert high == pytest.approx(expected[1], abs=0.05)
+        rng, means = np.random.default_rng(5), []
+        for _ in range(4000):
+            drawn = rng.choice(np.unique(groups), len(np.unique(groups)))
+            means.append(np.concatenate([nll[groups == g] for g in drawn]).mean())
+        low, high = result.record["scores"]["nll"]["interval"]
+        assert low == pytest.approx(np.quantile(means, 0.025), abs=0.15 * (high - low))
+        assert high == pytest.approx(np.quantile(means, 0.975), abs=0.15 * (high - low))
+        alone = bootstrap({"nll": nll}, lambda c: {"nll": float(c["nll"].mean())}, seed=0)["nll"]
+        assert abs((high - low) / (alone[1] - alone[0]) - 1) > 0.05
 
-    def test_skipped_items_are_shown(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def test_skipped_items_are_shown(self, tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         from PIL import Image
 
         rng = np.random.default_rng(0)
