@@ -1,0 +1,365 @@
+"""The bank by name, duplicates, foreign and damaged parts; features beside a tag; content hashes."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchkit.errors import RunError
+from benchkit.store import parts
+from benchkit.store.bank import TOLERANCE, Bank
+from benchkit.store.columns import Ragged, Rows
+from benchkit.store.content import features_hash, file_hash
+from benchkit.store.features import TagFeatures, write_features
+from benchkit.store.table import write_table
+from benchkit.store.verify import folder_content, verify_tree
+
+IDENTITY = {"backbone": "net", "batch_size": 4}
+HERE, THERE = {"cpu": "avx2"}, {"cpu": "avx512"}
+BYTES = np.dtype("u1")
+
+
+def row(name: str, width: int = 4) -> np.ndarray:
+    """A feature that says which image it is of."""
+    return np.frombuffer(name.encode().ljust(4 * width)[: 4 * width], np.uint8)[:width].astype(np.float32) + width
+
+
+def add(bank: Bank, names: list[str], platform: dict | None = None, scale: float = 1.0, **more: object) -> Path:
+    columns = {"features/cls@final": np.stack([row(n) for n in names]) * np.float32(scale), "reason": [""] * len(names)}
+    return bank.add(names, {**columns, **more}, platform or HERE)
+
+
+def rename(part: Path, name: str) -> Path:
+    """Parts are named by chance; tests choose which is the smaller."""
+    return part.rename(part.with_name(f"part-{name}.h5"))
+
+
+@pytest.fixture
+def bank(tmp_path):
+    with Bank(tmp_path / "net-01234567", IDENTITY) as made:
+        yield made
+
+
+def reopened(bank: Bank) -> Bank:
+    return Bank(bank.folder, bank.identity)
+
+
+def test_rows_come_by_name_in_the_order_asked_for(bank):
+    add(bank, ["b", "a"], size=np.array([[1, 2], [3, 4]]))
+    add(bank, ["c"], size=np.array([[5, 6]]))
+    bank.scan()
+    assert bank.read("size", ["c", "a", "b", "a"]).tolist() == [[5, 6], [3, 4], [1, 2], [3, 4]]
+    assert np.array_equal(bank.read("features/cls@final", ["c", "b"]), [row("c"), row("b")])
+    assert bank.read("size", []) == []
+    assert len(bank.parts()) == 2
+    with pytest.raises(RunError, match=r"net-01234567 has no size of image d"):
+        bank.read("size", ["a", "d"])
+    with pytest.raises(RunError, match=r"no features/mean@final of image a"):
+        bank.read("features/mean@final", ["a"])
+
+
+def test_missing_says_which_columns_and_a_new_column_gets_its_own_part(bank):
+    columns = ["features/cls@final", "features/mean@final"]
+    assert bank.missing(["a"], columns) == {"a": tuple(columns)}
+    add(bank, ["a", "b"])
+    bank.scan()
+    assert bank.missing(["c", "b", "a"], columns) == {"c": tuple(columns), "b": (columns[1],), "a": (columns[1],)}
+    assert list(bank.missing(["c", "b", "a"], columns)) == ["c", "b", "a"]
+    bank.add(["b", "a"], {columns[1]: np.array([[2.0], [1.0]]), "reason": ["", ""]}, HERE)
+    bank.scan()
+    assert bank.missing(["a", "b"], columns) == {}
+    assert bank.read(columns[1], ["a", "b"]).tolist() == [[1], [2]]
+    assert np.array_equal(bank.read(columns[0], ["a", "b"]), [row("a"), row("b")])
+    assert bank.duplicates == 0
+
+
+def test_a_skipped_row_is_known_and_not_missing(bank):
+    add(bank, ["a", "b"], reason=["", "the model gave NaN"])
+    for each in (reopened(bank), bank):
+        each.scan()
+        assert each.reasons == {"b": "the model gave NaN"}
+        assert each.missing(["a", "b"], ["features/cls@final"]) == {}
+
+
+def test_equal_duplicates_are_counted(bank):
+    add(bank, ["a", "b"])
+    add(bank, ["b", "c"])
+    found = reopened(bank)
+    assert found.duplicates == 1
+    assert np.array_equal(found.read("features/cls@final", ["c", "b"]), [row("c"), row("b")])
+    bank.scan()
+    assert bank.duplicates == 1
+
+
+def test_other_bits_from_one_platform_are_refused_with_both_parts(bank):
+    first, second = add(bank, ["a", "b"]), add(bank, ["b"], scale=1 + 1e-6)
+    with pytest.raises(RunError) as caught:
+        reopened(bank)
+    assert all(name in str(caught.value) for name in (first.name, second.name, "image b", "features/cls@final"))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_another_platform_within_the_tolerance_the_smaller_name_wins(bank, late):
+    """Also where the smaller name appears after the other was indexed."""
+    rename(add(bank, ["b", "a"], HERE, size=np.array([[1, 1], [2, 2]])), "8")
+    if late:
+        bank.scan()
+    rename(add(bank, ["x", "a"], THERE, 1 + TOLERANCE / 2, size=np.array([[3, 3], [4, 4]])), "3")
+    bank.scan()
+    assert bank.duplicates == 1
+    assert bank.place("features/cls@final", "a") == ("part-3.h5", 1)
+    assert bank.place("size", "a") == ("part-3.h5", 1)
+    assert np.array_equal(bank.read("features/cls@final", ["a"])[0], row("a") * np.float32(1 + TOLERANCE / 2))
+    assert {p: bank.platforms[p] for p in bank.platforms} == {"part-3.h5": THERE, "part-8.h5": HERE}
+
+
+def test_another_platform_beyond_the_tolerance_is_refused(bank):
+    first, second = add(bank, ["a"], HERE), add(bank, ["a"], THERE, 1 + 2 * TOLERANCE)
+    with pytest.raises(RunError, match="only the machine differs") as caught:
+        reopened(bank)
+    assert first.name in str(caught.value)
+    assert second.name in str(caught.value)
+
+
+def test_one_platform_in_rows_and_in_csr_is_equal(bank):
+    """A part whose images all have one shape holds rows; beside an image of another shape the same bits are CSR."""
+    maps = {"a": np.arange(6, dtype="f2").reshape(2, 3), "b": np.ones((1, 3), "f2")}
+    bank.add(["a"], {"features/patch@1": maps["a"][None], "reason": [""]}, HERE)
+    both = Ragged(np.dtype("f2"), 2, [maps["b"], maps["a"]])
+    bank.add(["b", "a"], {"features/patch@1": both, "reason": ["", ""]}, HERE)
+    bank.scan()
+    assert bank.duplicates == 1
+    assert np.array_equal(bank.read("features/patch@1", ["a"])[0], maps["a"])
+    bank.add(["a"], {"features/patch@1": maps["a"][None].astype("f4"), "reason": [""]}, HERE)
+    with pytest.raises(RunError, match="hold different"):
+        bank.scan()
+
+
+def test_a_foreign_part_is_refused_by_name(bank, tmp_path):
+    add(bank, ["a"])
+    with Bank(tmp_path / "other", {"backbone": "other"}) as other:
+        part = add(other, ["a"])
+    shutil.copy(part, bank.folder / part.name)
+    with pytest.raises(RunError, match="belongs to another model") as caught:
+        bank.scan()
+    assert part.name in str(caught.value)
+
+
+def test_a_damaged_part_is_named(bank):
+    part = add(bank, ["a", "b"])
+    data = bytearray(part.read_bytes())
+    data[data.index(row("b").tobytes()) + 1] ^= 4
+    part.chmod(0o644)
+    part.write_bytes(data)
+    found = reopened(bank)
+    assert np.array_equal(found.read("features/cls@final", ["a"])[0], row("a"))
+    with pytest.raises(RunError, match=r"features/cls@final of item 'b' is damaged") as caught:
+        found.read("features/cls@final", ["a", "b"])
+    assert part.name in str(caught.value)
+    data[60] ^= 4
+    part.write_bytes(data)
+    with pytest.raises(RunError, match=part.name):
+        reopened(bank)
+
+
+def test_a_part_deleted_while_it_is_open_still_reads_and_afterwards_is_named(bank):
+    part = add(bank, ["a"])
+    bank.scan()
+    part.unlink()
+    assert np.array_equal(bank.read("features/cls@final", ["a"])[0], row("a"))
+    bank.close()
+    with pytest.raises(RunError, match=part.name):
+        bank.read("features/cls@final", ["a"])
+    assert reopened(bank).missing(["a"], ["features/cls@final"]) == {"a": ("features/cls@final",)}
+
+
+def test_ragged_columns(bank):
+    thumbs = [np.arange(n, dtype=np.uint8) for n in (3, 0, 2)]
+    add(bank, ["a", "b", "c"], thumb=Ragged(BYTES, 1, thumbs))
+    bank.scan()
+    assert [t.tolist() for t in bank.read("thumb", ["c", "b", "a"])] == [[0, 1], [], [0, 1, 2]]
+    assert bank.read("thumb", ["a", "a"]).shape == (2, 3)
+
+
+def test_the_dead_writers_rest_is_cleared_and_unfinished_parts_are_not_seen(bank):
+    from benchkit.store.files import boot, host
+
+    rest = bank.folder / f"part-0.h5.tmp-{host()}-{boot()}x-1-0123abcd"
+    rest.touch()
+    assert reopened(bank).parts() == []
+    assert not rest.exists()
+
+
+def test_many_rows_from_more_parts_than_are_kept_open(bank, monkeypatch):
+    monkeypatch.setattr(parts, "OPEN", 3)
+    rng = np.random.default_rng(3)
+    names = [f"{i:05d}" for i in range(5000)]
+    owner = rng.integers(0, 40, size=5000)
+    values = rng.normal(size=(5000, 6)).astype("f4")
+    for number in range(40):
+        rows = rng.permutation(np.flatnonzero(owner == number))
+        bank.add([names[i] for i in rows], {"features/x": values[rows], "reason": [""] * len(rows)}, HERE)
+    bank.scan()
+    order = rng.permutation(5000)
+    assert np.array_equal(bank.read("features/x", [names[i] for i in order]), values[order])
+    assert len(bank.parts()) == 40
+
+
+# features.h5, and what a content hash depends on
+
+VIEWS = [f"v{i}.png" for i in range(12)]
+IMAGES = [f"{i:064x}" for i in range(12)]
+RNG = np.random.default_rng(4)
+CLS = RNG.normal(size=(12, 5)).astype("f4")
+MAPS = RNG.normal(size=(12, 2, 3)).astype("f2")
+
+
+def banked(folder: Path, groups: list[list[int]], cls: np.ndarray = CLS, ragged: bool = False) -> Bank:
+    """A bank of the twelve images in parts that hold these rows."""
+    bank = Bank(folder, IDENTITY)
+    for rows in groups:
+        maps = Ragged(MAPS.dtype, 2, [MAPS[i] for i in rows]) if ragged else MAPS[rows]
+        columns = {"features/cls@final": cls[rows], "features/patch@1": maps, "reason": [""] * len(rows)}
+        bank.add([IMAGES[i] for i in rows], columns, HERE)
+    bank.scan()
+    return bank
+
+
+GROUPS = [
+    [list(range(12))],
+    [list(range(6)), list(range(6, 12))],
+    [list(range(0, 12, 2))[::-1], list(range(1, 12, 2))],
+    [[i] for i in (7, 3, 11, 0, 1, 2, 10, 9, 8, 4, 5, 6)],
+]
+
+
+def tag(folder: Path, bank: Bank, limit: int = 1 << 30) -> Path:
+    write_features(folder, bank, VIEWS, IMAGES, ["cls@final", "patch@1"], limit)
+    shutil.rmtree(bank.folder)  # a tag lives without its bank
+    return folder
+
+
+def values_hash(folder: Path) -> str:
+    with TagFeatures(folder) as features:
+        return features_hash(features)
+
+
+@pytest.mark.parametrize("limit", [0, 1 << 30])
+@pytest.mark.parametrize("groups", GROUPS)
+def test_features_of_a_tag_alone(tmp_path, groups, limit):
+    folder = tag(tmp_path / "tag", banked(tmp_path / "bank", groups), limit)
+    with TagFeatures(folder) as features:
+        assert np.array_equal(features.read("cls@final"), CLS)
+        assert np.array_equal(features.read("patch@1"), MAPS)
+        assert "cls@final" in features
+        assert "mean@final" not in features
+        assert "index/cls@final" in features.table or limit
+    with TagFeatures(folder, [VIEWS[i] for i in (9, 2, 5)]) as features:
+        assert np.array_equal(features.read("cls@final"), CLS[[9, 2, 5]])
+        assert np.array_equal(features.read("patch@1"), MAPS[[9, 2, 5]])
+        assert np.array_equal(features.item("patch@1", 1), MAPS[2])
+        assert np.array_equal(features.item("cls@final", 0), CLS[9])
+    with pytest.raises(RunError, match=r"features\.h5 has no view 'v99'"):
+        TagFeatures(folder, ["v99"])
+
+
+def test_the_hash_is_the_same_for_every_division_into_parts_inline_or_by_index(tmp_path):
+    found = set()
+    for number, groups in enumerate(GROUPS):
+        for limit in (0, 1 << 30):
+            for ragged in (False, True):
+                home = tmp_path / f"{number}-{limit}-{ragged}"
+                folder = tag(home / "tag", banked(home / "bank", groups, ragged=ragged), limit)
+                found.add(values_hash(folder))
+                assert verify_tree(folder)["damaged"] == 0
+                assert verify_tree(folder)["content"] == folder_content(folder)
+    assert len(found) == 1
+
+
+def test_the_features_hash_sees_a_value_a_name_and_an_image(tmp_path):
+    def made(name: str, views: list[str] = VIEWS, images: list[str] = IMAGES, cls: np.ndarray = CLS) -> str:
+        bank = banked(tmp_path / name / "bank", GROUPS[2], cls)
+        write_features(tmp_path / name, bank, views, images, ["cls@final"], 0)
+        return values_hash(tmp_path / name)
+
+    other = CLS.copy()
+    other[3, 2] = np.nextafter(other[3, 2], 9)
+    hashes = [
+        made("same"),
+        made("value", cls=other),
+        made("dtype", cls=CLS.astype("f8")),
+        made("shape", cls=CLS[:, :, None]),
+        made("name", views=[*VIEWS[:-1], "w.png"]),
+        made("image", images=[IMAGES[1], IMAGES[0], *IMAGES[2:]]),
+    ]
+    assert len(set(hashes)) == len(hashes)
+    assert made("again") == hashes[0]
+
+
+def test_an_exchanged_part_beside_features_is_refused(tmp_path):
+    folder = tag(tmp_path / "tag", banked(tmp_path / "bank", GROUPS[1]), 0)
+    first, second = sorted((folder / "features").iterdir())
+    first.rename(tmp_path / "x")
+    second.rename(first)
+    (tmp_path / "x").rename(second)
+    with TagFeatures(folder) as features, pytest.raises(RunError, match="does not hold view") as caught:
+        features.read("patch@1")
+    assert ".h5" in str(caught.value)
+    with Bank(tmp_path / "foreign", {"backbone": "other"}) as other:
+        part = other.add(IMAGES, {"features/patch@1": MAPS, "reason": [""] * 12}, HERE)
+    first.unlink()
+    part.rename(first)
+    with TagFeatures(folder) as features, pytest.raises(RunError, match="belongs to another model"):
+        features.read("patch@1")
+    first.unlink()
+    with TagFeatures(folder) as features, pytest.raises(RunError, match=f"{first.name} is missing"):
+        features.read("patch@1")
+
+
+def hashed(tmp_path: Path, name: str = "t.h5", **changes: object) -> str:
+    order = list(changes.pop("order", range(3)))  # type: ignore[call-overload]
+    names = changes.pop("names", ["a", "b", "c"])
+    scores = np.arange(6, dtype="f4").reshape(3, 2)
+    ragged = [np.ones((2, 1), "u1"), np.ones((0, 3), "u1"), np.ones((1, 4), "u1")]
+    given = {"scores": scores, "map": ragged, "group": ["x", "yy", "z"], "meta": {"k": 1}, "whole": {"w": np.ones(2)}}
+    given |= changes
+    columns = {
+        "scores": np.asarray(given["scores"])[order],
+        "map": Ragged(BYTES, 2, [given["map"][i] for i in order]),  # type: ignore[index]
+        "group": [given["group"][i] for i in order],  # type: ignore[index]
+    }
+    write_table(tmp_path / name, "predictions", [names[i] for i in order], columns, given["whole"], given["meta"])  # type: ignore[index,arg-type]
+    return file_hash(tmp_path / name)
+
+
+def test_the_content_hash_of_a_table(tmp_path):
+    """Outside: row order, block size, the file's name, the length of the longest text. Inside: everything else."""
+    base = hashed(tmp_path)
+    assert hashed(tmp_path, "u.h5", order=[2, 0, 1]) == base
+    blocks = Rows(np.dtype("f4"), (2,), (np.arange(6, dtype="f4").reshape(3, 2)[i : i + 1] for i in range(3)))
+    ragged = [np.ones((2, 1), "u1"), np.ones((0, 3), "u1"), np.ones((1, 4), "u1")]
+    columns = {"scores": blocks, "map": Ragged(BYTES, 2, ragged), "group": ["x", "yy", "z"]}
+    write_table(tmp_path / "b.h5", "predictions", ["a", "b", "c"], columns, {"w": np.ones(2)}, {"k": 1})
+    assert file_hash(tmp_path / "b.h5") == base
+    scores = np.arange(6, dtype="f4").reshape(3, 2)
+    value = scores.copy()
+    value[1, 1] = np.nextafter(value[1, 1], 9)
+    changes = [
+        {"scores": value},
+        {"scores": scores.astype("f8")},
+        {"scores": scores.astype("i4")},
+        {"scores": scores[:, :, None]},
+        {"names": ["a", "b", "d"]},
+        {"group": ["x", "yy", "w"]},
+        {"group": ["x", "y", "yz"]},
+        {"map": [ragged[0].reshape(1, 2), *ragged[1:]]},
+        {"map": [ragged[0], np.ones((0, 4), "u1"), ragged[2]]},
+        {"map": [ragged[0] * 2, *ragged[1:]]},
+        {"meta": {"k": 2}},
+        {"whole": {"w": np.zeros(2)}},
+        {"whole": {"w": np.ones((2, 1))}},
+        {"whole": {"v": np.ones(2)}},
+    ]
+    hashes = [hashed(tmp_path, "c.h5", **change) for change in changes]
+    assert len({base, *hashes}) == len(changes) + 1
