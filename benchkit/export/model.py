@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform as machine
+import re
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
 import torch
 
-from benchkit.backbones.base import module_state_hash
+from benchkit.backbones.base import Backbone, module_state_hash
 from benchkit.conf.build import Conf
 from benchkit.conf.diff import identity_view
 from benchkit.errors import UsageError
@@ -28,12 +29,14 @@ class LoadedModel:
     """A backbone built from a conf.
 
     Attributes:
+        name: for tables, from the conf.
+        folder: readable part of the bank's name, from the model itself: confs of one model share its bank.
         identity: everything that can change a feature: weights in memory, architecture, preprocessing, precision, batch size.
         preprocess: images -> inputs.
         facts: what the record says of the model.
     """
 
-    def __init__(self, conf: Conf, module: Any = None) -> None:
+    def __init__(self, conf: Conf) -> None:
         self.conf = conf
         data, model = conf.data.settings, conf.model
         if model.precision not in ("fp32", "bf16", "fp16"):
@@ -47,6 +50,8 @@ class LoadedModel:
             conf.backbone.settings, size=data.size, random=model.random, seed=model.seed, pad=data.resize == "pad"
         )
         self.name = conf.stem.rsplit(".", 1)[-1] + ("+random" if model.random else "")
+        own = self.backbone.name if self.backbone.name != Backbone.name else conf.backbone.name.rsplit(".", 1)[-1]
+        self.folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", own) + ("+random" if model.random else "")
         self.preprocess = self._preprocess()
         self.weights = module_state_hash(self.backbone)
 

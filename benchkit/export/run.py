@@ -81,7 +81,7 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
                 keys[number] = model.keys(job)
             except BenchkitError as error:  # this job's layers do not exist; the others' may
                 ends[number] = error
-        with Bank(first.outputs.bank(model.name, model.identity_hash), model.identity) as bank:
+        with Bank(first.outputs.bank(model.folder, model.identity_hash), model.identity) as bank:
             ends.update(_export_known({n: jobs[n] for n in keys}, keys, model, bank, options))
     except BenchkitError as error:
         return {**dict.fromkeys(jobs, error), **ends}
