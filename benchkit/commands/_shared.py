@@ -98,4 +98,5 @@ def failed(error: Exception, show_traceback: bool) -> int:
 def say(text: str) -> None:
     """One paragraph on standard error."""
     width = 100 if sys.stderr.isatty() else 1_000_000
-    print(textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False), file=sys.stderr)
+    line = " ".join(each.strip() for each in text.splitlines() if each.strip())
+    print(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False), file=sys.stderr)
