@@ -153,6 +153,7 @@ class _Reader:
             return self.mapping(node, key + ".", depth)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, key, depth + 1) for each in node.value]
+        assert isinstance(node, yaml.ScalarNode)
         return self.scalar(node)
 
     def mapping(self, node: yaml.MappingNode, prefix: str, depth: int) -> dict[str, Any]:
