@@ -164,11 +164,25 @@ class TestChoice:
             assert accuracy == pytest.approx(expected, abs=1.01 / len(held))
         assert choice.strength == choice.strengths[int(np.argmax(choice.holdout_accuracy))]
 
-    def test_ties_go_to_the_smaller_c(self):
-        features = np.repeat(np.eye(2, dtype=np.float32) * 10, 20, axis=0)
-        choice = self.choose(features, np.repeat([0, 1], 20), 2, strengths=(100.0, 1.0, 10.0))
+    def test_of_equally_accurate_strengths_the_most_likely_is_chosen(self):
+        features = np.repeat(np.eye(2, dtype=np.float32), 20, axis=0)  # separable: every strength is right on all
+        choice = self.choose(features, np.repeat([0, 1], 20), 2, strengths=(10.0, 1e-4, 1.0))
         np.testing.assert_array_equal(choice.holdout_accuracy, 1)
-        assert choice.strength == 1
+        assert choice.strength == 10  # 1e-4 would call both classes equally likely
+
+    def test_the_least_log_loss_is_counted_by_hand(self):
+        features = np.array([[1.0], [-1.0]], np.float32).repeat(30, axis=0)
+        labels = np.array([0, 1]).repeat(30)
+        labels[[0, 30]] = [1, 0]  # one label in thirty is wrong: certainty of more than 29 to 1 is punished
+        choice = self.choose(features, labels, 2, strengths=(1e-3, 1e-1, 1e3))
+        held = np.setdiff1d(np.arange(60), choice.train_rows)
+        assert len(set(choice.holdout_accuracy)) == 1
+        losses = []
+        for c in choice.strengths:
+            solution = fit(features[choice.train_rows], labels[choice.train_rows], [c], 2)
+            logits = multinomial.logits(solution, features[held], 8).astype(float)
+            losses.append(np.mean(np.logaddexp(*logits.T) - logits[np.arange(len(held)), labels[held]]))
+        assert choice.strength == choice.strengths[int(np.argmin(losses))]
 
     def test_two_items_of_a_class_go_to_both_parts(self):
         features, labels = blobs(n=42, k=2)
