@@ -197,6 +197,9 @@ def test_truncated_at_any_length_names_the_file(path):
         refusal(path)
     path.write_bytes(data + b"\0")
     refusal(path)
+    for odd in (data[:900] + data[901:], data[:900] + b"\0" + data[900:]):  # the seal is whole, what it seals is not
+        path.write_bytes(odd)
+        assert f"it has {len(odd)} bytes, not the {len(data)} written" in str(refusal(path))
 
 
 def test_other_files_under_the_name(path, tmp_path):

@@ -220,6 +220,18 @@ def test_doctor_finds_a_flipped_byte_in_every_file(tmp_path):
     assert verify_tree(folder)["content"] == clean["content"]
 
 
+def test_doctor_names_the_damaged_item(tmp_path):
+    path, _ = predictions(tmp_path)
+    data = bytearray(path.read_bytes())
+    for values in (np.arange(6, dtype="f4"), np.array([2, 3, 0, 3, 4, 1])):  # of rows; the shapes of CSR items
+        flipped = data.copy()
+        flipped[data.index(values.tobytes())] ^= 1
+        path.chmod(0o644)
+        path.write_bytes(flipped)
+        for given in (path, tmp_path):
+            assert "of item 'a/ä.png' is damaged" in verify_tree(given)["files"]["predictions.h5"]["problem"]
+
+
 def test_doctor_on_a_bank_and_on_one_file(tmp_path):
     from benchkit.provenance.identity import identity_hash
 

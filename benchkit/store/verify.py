@@ -50,8 +50,8 @@ def verify_tree(path: Path) -> dict[str, Any]:
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    names = (".h5", ".json", ".yaml", ".safetensors")
-    files = sorted(p for p in path.rglob("*") if p.suffix in names and p.is_file())
+    suffixes = (".h5", ".json", ".safetensors")
+    files = sorted(p for p in path.rglob("*") if (p.suffix in suffixes or p.name == "conf.yaml") and p.is_file())
     return [f for f in files if not set(UNFINISHED) & set(f.relative_to(path).parts)]
 
 
