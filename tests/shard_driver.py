@@ -130,8 +130,7 @@ def overwriting(work: Path, good: dict[str, str], trial: int) -> list[str]:
     outputs = work / "overwriting"
     together(work, lambda: told(exported(outputs, 2)))
     ends = together(work, *[lambda s=s: told(exported(outputs, s, overwrite=True)) for s in (0, 1)])
-    odd = [e for each in ends for e in each if not e.startswith("finished") and "was made from another conf" not in e]
-    odd = [e for e in odd if "made from another conf" not in e]
+    odd = [e for each in ends for e in each if not e.startswith("finished") and "made from another conf" not in e]
     found = together(work, lambda: scored(outputs))[0]
     other = together(work, lambda: (told(exported(work / "other", 1)), scored(work / "other"))[1])[0]
     mixed = [b for b in BENCHMARKS if found[b] not in (good[b], other[b])]
