@@ -289,3 +289,11 @@ class TestVote:
             vote(np.eye(2), [0, 1], np.eye(2), 2, skip_self=np.array([0, 2]))
         with pytest.raises(RunError, match="row 1"):
             vote(np.eye(2), [0, 1], [[1, 0], [np.inf, 0]], 2)
+
+
+def test_a_strong_penalty_still_takes_a_step():
+    labels = np.arange(240) % 12
+    generator = np.random.default_rng(0)
+    rows = 0.01 * (generator.normal(size=(12, 64))[labels] + 0.5 * generator.normal(size=(240, 64)))
+    solution = fit(rows.astype(np.float32), labels, [1e-5], 12)
+    assert solution.train_accuracy[0] == 1

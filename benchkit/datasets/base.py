@@ -19,9 +19,7 @@ class DataSettings:
 
     root: str | None = setting(None, "folder of the data", identity=False)
     split: str = setting("test", "the split that is evaluated")
-    train_split: str | None = setting(
-        None, "the split that heads learn from (train); none for heads that learn nothing"
-    )
+    train_split: str = setting("auto", "the split that heads learn from (train); none for heads that learn nothing")
     limit: int | None = setting(None, "at most so many items per split, stratified, by the hash of their names")
     size: int | None = setting(None, "side of the model's input in pixels (default: the model's own)")
     resize: str = setting("crop", "crop (short side, then centre crop), pad (long side, aspect kept) or squash")

@@ -61,7 +61,7 @@ class ImageFolder(Dataset):
     @property
     def _wanted(self) -> set[str]:
         """Names of the splits that are asked for."""
-        return {s for s in (self.settings.split, self.settings.train_split) if s not in (None, "none")}
+        return {s for s in (self.settings.split, self.settings.train_split) if s not in ("auto", "none")}
 
     @cached_property
     def has_splits(self) -> bool:

@@ -135,7 +135,7 @@ def _predict(
 
     A pooled head reads all layers asked for side by side, as DINOv2's linear probe reads its last four.
     """
-    head, log, key = job.head, {}, "+".join(keys)
+    head, key = job.head, "+".join(keys)
     whole: dict[str, np.ndarray] = {}
     if train_targets is not None:
         with Table(job.outputs.targets(train_targets), "targets") as table:
@@ -144,9 +144,9 @@ def _predict(
                 whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
             with TagFeatures(build, truth.names) as features:
                 head.fit(key, features.joined(keys), truth, job.conf.model.seed, FIT_THREADS)
-        log = head.log()
     with TagFeatures(build, list(items)) as features:
         fields = head.predict(key, features.joined(keys), FIT_THREADS)
+    log = head.log()
     whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
     write_table(build / "predictions.h5", "predictions", items, fields, whole, {"scores_are": head.scores_are})
     _write_state(head, build / "head.safetensors")

@@ -59,8 +59,9 @@ class Job:
     def _check_head(self) -> None:
         """A train split exactly where the head learns; resolved in the settings, so that conf.yaml shows it."""
         data, head = self.conf.data.settings, self.conf.head.name
+        self.family.check_head(head, self.head.gives)
         self.has_train = self.head.trains or self.head.votes
-        if data.train_split is None:
+        if data.train_split == "auto":
             data.train_split = "train" if self.has_train else NO_SPLIT
         if self.has_train and data.train_split == NO_SPLIT:
             raise UsageError(f"the head {head} learns from train items: name their split with data.train_split=train.")

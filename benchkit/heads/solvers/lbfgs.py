@@ -166,7 +166,9 @@ def _minimise(
     state = _state(problem, penalties, start)
     for iteration in range(max_iter + 1):
         metric = problem.eigenvalues[:, None] * state.curvature.clamp_min(1e-300) + penalties
-        done = float((state.gradient.square() / metric).sum()) <= tol * tol * state.value
+        gain = float((state.gradient.square() / metric).sum())
+        # A strong penalty makes any step's gain small, but without one step all classes are equally likely.
+        done = gain <= tol * tol * state.value and (iteration > 0 or gain == 0)
         if done or iteration == max_iter:
             break
         pairs = [(step, change + penalties * step) for step, change in zip(steps, changes, strict=True)]
