@@ -6,7 +6,7 @@ from pathlib import Path
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "2")
 
-import pytest
+import pytest  # noqa: E402  after the threads are pinned
 
 SHARED = Path(os.environ.get("BENCHKIT_SHARED", Path(__file__).parents[2] / "shared")).resolve()
 
