@@ -1,4 +1,4 @@
-"""Files under their final names are complete, whatever stops the writer; locks exclude and die with their holder."""
+"""Files under their final names are complete, whatever stops the writer."""
 
 import errno
 import json
@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,6 @@ from benchkit.store.files import (
     write_json_once,
     write_text,
 )
-from benchkit.store.lock import exclusive
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -129,8 +127,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "f").write_text("a file")
     with pytest.raises(RunError, match=r"cannot write .*f/g"):
         write_text(tmp_path / "f" / "g", "x")
-    with pytest.raises(RunError, match=r"cannot make the lock .*f/g"), exclusive(tmp_path / "f" / "g"):
-        pass
 
 
 def test_two_names_of_one_file(tmp_path):
@@ -254,58 +250,3 @@ def test_json_is_strict_and_whole(tmp_path):
     with pytest.raises(ValueError, match="Out of range"):
         write_json(tmp_path / "a.json", {"b": float("nan")})
     assert len(contents(tmp_path)) == 1
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from benchkit.store.lock import exclusive
-with exclusive(Path(sys.argv[1]), lambda: print("waiting", flush=True)):
-    print("held", flush=True)
-    time.sleep(float(sys.argv[2]))
-"""
-
-
-def test_a_lock_excludes_and_dies_with_its_holder(tmp_path):
-    lock = tmp_path / "below" / "tag.lock"
-    with python(HOLD, lock, 60) as holder, python(HOLD, lock, 0) as waiter:
-        assert holder.stdout is not None
-        assert waiter.stdout is not None
-        first = {holder: holder.stdout.readline(), waiter: waiter.stdout.readline()}
-        if first[holder] != "held\n":  # the other one came first and has left
-            assert first[waiter] == "held\n"
-            assert holder.stdout.readline() == "held\n"
-        else:
-            assert first[waiter] == "waiting\n"
-            with ThreadPoolExecutor(1) as pool:
-                held = pool.submit(waiter.stdout.readline)
-                time.sleep(0.3)
-                assert not held.done()
-                holder.send_signal(signal.SIGKILL)
-                assert held.result(10) == "held\n"
-        holder.kill()
-    assert lock.exists()
-
-
-def test_a_counter_under_a_lock_loses_nothing(tmp_path):
-    program = (
-        "import sys; from pathlib import Path; from benchkit.store.lock import exclusive; n = Path(sys.argv[1])\n"
-        "for _ in range(20):\n"
-        " with exclusive(n.with_suffix('.lock')): n.write_text(str(int(n.read_text()) + 1))"
-    )
-    count = tmp_path / "count"
-    count.write_text("0")
-    workers = [python(program, count) for _ in range(3)]
-    assert [worker.wait() for worker in workers] == [0, 0, 0]
-    assert count.read_text() == "60"
-
-
-def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
-    from benchkit.store import lock
-
-    def none(*_: object) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(lock.fcntl, "flock", none)
-    with pytest.raises(RunError, match=r"cannot lock .*l: No locks available"), exclusive(tmp_path / "l"):
-        pass
