@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -63,7 +62,7 @@ def test_a_counter_under_a_lock_loses_nothing(tmp_path):
 
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
-        def none(*_: object) -> None:
+    def none(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", none)
