@@ -122,10 +122,19 @@ class Preprocess:
         padded[..., : view.shape[2], : view.shape[3]] = view
         return padded
 
-    def normalise(self, batch: Any) -> Any:
-        """uint8 (B, 3, h, w) on any device -> float32, (x / 255 - mean) / std."""
+    def normalise(self, batch: Any, out: Any = None) -> Any:
+        """uint8 (B, 3, h, w) on any device -> float32, (x / 255 - mean) / std, channels-last.
+
+        Args:
+            batch: channels-last is fastest.
+            out: float32 (B * h, w * 3) that is written over and returned as a view; its allocation costs more than the
+                arithmetic. Whole rows of pixels are one axis, since arithmetic over an axis of three is five times slower.
+        """
         import torch
 
-        mean = torch.tensor(self.mean, device=batch.device)[None, :, None, None] * 255
-        std = torch.tensor(self.std, device=batch.device)[None, :, None, None] * 255
-        return batch.to(torch.float32).sub_(mean).div_(std)
+        count, channels, height, width = batch.shape
+        rows = batch.permute(0, 2, 3, 1).reshape(count * height, width * channels)
+        mean = (torch.tensor(self.mean, device=batch.device) * 255).repeat(width)
+        std = (torch.tensor(self.std, device=batch.device) * 255).repeat(width)
+        normal = torch.sub(rows, mean, out=out).div_(std)
+        return normal.view(count, height, width, channels).permute(0, 3, 1, 2)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -128,18 +127,19 @@ def _image(picture: Picture, decoder: str) -> np.ndarray:
 
 def thumbnail(image: np.ndarray) -> np.ndarray:
     """JPEG bytes (uint8) of a small copy, at most 4 KB."""
-    from PIL import Image
+    import simplejpeg
+    import torch
+    from torchvision.transforms.v2 import functional
 
-    small = Image.fromarray(image)
-    factor = max(1, max(image.shape[:2]) // (2 * THUMB_SIDE))
-    small = small.reduce(factor)
-    small.thumbnail((THUMB_SIDE, THUMB_SIDE), Image.Resampling.BILINEAR)
+    scale = min(1.0, THUMB_SIDE / max(image.shape[:2]))
+    size = [max(1, round(side * scale)) for side in image.shape[:2]]
+    view = functional.resize(torch.from_numpy(image).permute(2, 0, 1)[None], size, antialias=True)
+    small = np.ascontiguousarray(view[0].permute(1, 2, 0).numpy())
     for quality in (75, 50, 25, 5):
-        buffer = io.BytesIO()
-        small.save(buffer, "JPEG", quality=quality)
-        if buffer.tell() <= THUMB_BYTES:
+        encoded = simplejpeg.encode_jpeg(small, quality=quality)
+        if len(encoded) <= THUMB_BYTES:
             break
-    return np.frombuffer(buffer.getvalue(), np.uint8)
+    return np.frombuffer(encoded, np.uint8)
 
 
 def lacking_by_columns(

@@ -52,6 +52,7 @@ class Forward:
             self.backbone = self.backbone.to(memory_format=torch.channels_last)
         self.net = torch.compile(self.backbone) if model.compile else self.backbone
         self.images = 0
+        self._buffers: dict[tuple[int, int], Any] = {}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of one row per key, from one forward of a grey image."""
@@ -134,7 +135,7 @@ class Forward:
     def _features(self, good: list[Decoded]) -> dict[str, np.ndarray]:
         rows = [d.pixels for d in good]
         rows += [rows[-1]] * (self.model.batch_size - len(rows))  # the last batch repeats its last image
-        pixels = self.torch.stack(rows).contiguous(memory_format=self.torch.channels_last)
+        pixels = self.torch.stack([row.permute(1, 2, 0) for row in rows]).permute(0, 3, 1, 2)  # channels-last, one copy
         outputs = self._fitting(pixels)
         if outputs is None:
             raise RunError(self._memory_message(pixels))
@@ -145,9 +146,19 @@ class Forward:
         torch = self.torch
         amp = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.model.precision)
         with torch.inference_mode(), torch.autocast(self.device.type, amp, enabled=amp is not None):
-            inputs = self.preprocess.normalise(pixels.to(self.device, non_blocking=True))
+            inputs = self.preprocess.normalise(pixels.to(self.device, non_blocking=True), self._buffer(pixels.shape))
             outputs = self.net(inputs, self.keys)
         return {str(key): value.float().cpu().numpy() for key, value in outputs.items()}
+
+    def _buffer(self, shape: Any) -> Any:
+        """Where the model's input of one shape is written, again and again; devices that allocate fast need none."""
+        if self.device.type != "cpu":
+            return None
+        count, channels, height, width = shape
+        key = (count * height, width * channels)
+        if key not in self._buffers:
+            self._buffers = {key: self.torch.empty(key)}  # one at a time: with `pad`, shapes come one after the other
+        return self._buffers[key]
 
     def _fitting(self, pixels: Any) -> dict[str, np.ndarray] | None:
         """The outputs, or None when they do not fit in memory. The error is let go: its frames hold what filled it."""
