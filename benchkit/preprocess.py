@@ -20,6 +20,13 @@ INTERPOLATIONS = {"bilinear": "bilinear", "bicubic": "bicubic", "nearest": "near
 _STRETCHED = 16  # resized images of more than so many crops (1 x 5000 pixels) are only made where the crop will be
 
 
+def channels_first(image: np.ndarray) -> Any:
+    """uint8 (H, W, 3) -> tensor (1, 3, H, W) over the same memory; only what cannot be written to is copied."""
+    import torch
+
+    return torch.from_numpy(np.require(image, requirements=("C", "W"))).permute(2, 0, 1)[None]
+
+
 @dataclasses.dataclass(frozen=True)
 class Preprocess:
     """How images become inputs; all of it is part of the backbone's identity.
@@ -92,9 +99,7 @@ class Preprocess:
         target = list(self.resized(*image.shape[:2]))
         if self.resize == "crop" and target[0] * target[1] > _STRETCHED * self.size**2:
             return torch.from_numpy(self._central(image, *target)).permute(2, 0, 1)
-        view = torch.from_numpy(np.require(image, requirements=("C", "W"))).permute(2, 0, 1)[
-            None
-        ]  # channels-last: no copy
+        view = channels_first(image)
         if target != list(image.shape[:2]):
             mode = functional.InterpolationMode(INTERPOLATIONS[self.interpolation])
             view = functional.resize(view, target, interpolation=mode, antialias=True)

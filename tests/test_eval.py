@@ -29,7 +29,7 @@ from benchkit.export import export
 from benchkit.metrics.intervals import bootstrap
 from benchkit.store.verify import folder_content
 
-DATA = ["data.n_train=24", "data.n_test=30", "data.side=32"]
+DATA = ["data.n_train=60", "data.n_test=30", "data.side=32"]
 PREPROCESS = {"size": 32, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "crop_pct": 1.0}
 FAMILIES = ("classification", "retrieval")
 

@@ -18,7 +18,7 @@ import numpy as np
 from benchkit.datasets.base import Dataset
 from benchkit.errors import RunError
 from benchkit.images import DECODERS, Unreadable
-from benchkit.preprocess import Preprocess
+from benchkit.preprocess import Preprocess, channels_first
 
 THUMB_SIDE, THUMB_BYTES = 96, 4096
 _AHEAD = 3  # batches decoded before they are needed: bounds memory
@@ -128,12 +128,11 @@ def _image(picture: Picture, decoder: str) -> np.ndarray:
 def thumbnail(image: np.ndarray) -> np.ndarray:
     """JPEG bytes (uint8) of a small copy, at most 4 KB."""
     import simplejpeg
-    import torch
     from torchvision.transforms.v2 import functional
 
     scale = min(1.0, THUMB_SIDE / max(image.shape[:2]))
     size = [max(1, round(side * scale)) for side in image.shape[:2]]
-    view = functional.resize(torch.from_numpy(image).permute(2, 0, 1)[None], size, antialias=True)
+    view = functional.resize(channels_first(image), size, antialias=True)
     small = np.ascontiguousarray(view[0].permute(1, 2, 0).numpy())
     for quality in (75, 50, 25, 5):
         encoded = simplejpeg.encode_jpeg(small, quality=quality)
