@@ -27,6 +27,7 @@ from benchkit.errors import RunError, UsageError
 from benchkit.eval import evaluate
 from benchkit.export import export
 from benchkit.metrics.intervals import bootstrap
+from benchkit.provenance.record import sealed
 from benchkit.store.verify import folder_content
 
 DATA = ["data.n_train=60", "data.n_test=30", "data.side=32"]
@@ -381,9 +382,17 @@ class TestRefused:
         record = json.loads((outputs / "results" / "retrieval" / "net" / "record.json").read_text())
         record["family"] = "classification"
         record["conf"]["eval"] = {}
-        write_over(outputs / "results" / "retrieval" / "net" / "record.json", json.dumps(record).encode())
+        write_over(outputs / "results" / "retrieval" / "net" / "record.json", json.dumps(sealed(record)).encode())
         with pytest.raises(UsageError, match=r"'scores'.*embedding.*model\.head\.name"):
             scored(outputs, "retrieval")
+
+    def test_an_edited_record(self, outputs: Path, folder: Path):
+        """A changed digit of a stored score is seen before it is printed."""
+        scored(outputs)
+        text = (folder / "record.json").read_text()
+        write_over(folder / "record.json", re.sub(r'("floor": 0\.\d)', r"\g<1>1", text, count=1).encode())
+        with pytest.raises(RunError, match=r"record\.json is damaged or was edited"):
+            scored(outputs)
 
     def test_a_log_never_hides_a_score(self, outputs: Path, folder: Path):
         from benchkit.eval import _evaluation

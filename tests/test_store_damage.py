@@ -14,7 +14,7 @@ from benchkit.errors import BenchkitError
 from benchkit.store.bank import Bank
 from benchkit.store.columns import Ragged
 from benchkit.store.features import TagFeatures, write_features
-from benchkit.store.files import write_json, write_sealed_json
+from benchkit.store.files import write_json
 from benchkit.store.table import Table, write_table
 from benchkit.store.verify import verify_tree
 
@@ -174,7 +174,7 @@ def tag(folder: Path) -> Path:
     """A whole tag's folder, small, as export and eval leave it."""
     import yaml
 
-    from benchkit.provenance.record import describe_file
+    from benchkit.provenance.record import describe_file, sealed
     from benchkit.store.content import file_hash
 
     for make in (predictions, targets, results):
@@ -192,7 +192,7 @@ def tag(folder: Path) -> Path:
     facts = {
         p.relative_to(folder).as_posix(): describe_file(p, file_hash(p) if p.suffix == ".h5" else None) for p in files
     }
-    write_sealed_json(folder / "record.json", {"schema": 1, "conf": conf, "files": facts, "timings": {"eval": 1.5}})
+    write_json(folder / "record.json", sealed({"schema": 1, "conf": conf, "files": facts, "timings": {"eval": 1.5}}))
     return folder
 
 

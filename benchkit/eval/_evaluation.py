@@ -20,7 +20,7 @@ from benchkit.errors import RunError, UsageError
 from benchkit.eval.base import Benchmark, Columns
 from benchkit.metrics.intervals import bootstrap
 from benchkit.provenance.identity import identity_hash
-from benchkit.provenance.record import NAME, append_record, describe_file, matches, read_record, unaltered
+from benchkit.provenance.record import NAME, append_record, describe_file, matches, read_record, sealed, unaltered
 from benchkit.registry import Component, find
 from benchkit.store.content import file_hash, table_hash
 from benchkit.store.files import clear_dead, write_json, write_text
@@ -149,6 +149,7 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
     write_json(folder / "summaries.json", {**summaries, **_finite(folder, log)})
     record = _with_scores(folder, record, family, scores, settings, time.monotonic() - started)
     write_text(folder / "conf.yaml", yaml.safe_dump(record["conf"], sort_keys=False, allow_unicode=True))
+    record = sealed(record)
     write_json(folder / NAME, record)
     return record
 

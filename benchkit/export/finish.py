@@ -22,7 +22,7 @@ from benchkit.export.job import Job
 from benchkit.export.split import Split, check_left
 from benchkit.heads.base import Head
 from benchkit.provenance.identity import identity_hash
-from benchkit.provenance.record import NAME, SCHEMA, describe_file
+from benchkit.provenance.record import NAME, SCHEMA, describe_file, sealed
 from benchkit.registry import find
 from benchkit.store.bank import Bank
 from benchkit.store.content import file_hash
@@ -67,7 +67,7 @@ def finish(
     record = _record(job, build, bank, keys, targets, skipped, model_facts)
     record["head"] = {"name": job.conf.head.name, "log": log, "threads": FIT_THREADS}
     record["timings"] = {**timings, "finish": time.monotonic() - started}
-    write_json(build / NAME, record)
+    write_json(build / NAME, sealed(record))
     _publish(build, job.folder)
     shutil.rmtree(job.parts)
 

@@ -13,6 +13,7 @@ Schema 1, top-level keys:
     inputs                  what a rerun compares: checkpoint file, data identity
     timings                 seconds by stage, images per second
     files                   sha256, bytes and content hash of every file the record speaks of
+    seal                    sha256 of all the rest
     scores                  per metric: value, interval, floor, direction, unit, undefined items (null before eval)
 """
 
@@ -26,16 +27,18 @@ from pathlib import Path
 from typing import Any
 
 from benchkit.errors import RunError, UsageError
+from benchkit.provenance.identity import identity_hash
 
 SCHEMA = 1
 NAME = "record.json"
+SEAL = "seal"
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
     """The record of a tag's folder, or None where there is none.
 
     Raises:
-        RunError: the file is no JSON object.
+        RunError: the file is no record, or not as it was written.
         UsageError: a later schema.
     """
     path = folder / NAME
@@ -48,7 +51,21 @@ def read_record(folder: Path) -> dict[str, Any] | None:
         raise RunError(f"{path} is damaged ({error}). Delete it and export again; the bank is reused.") from error
     if schema > SCHEMA:
         raise UsageError(f"{path} has schema {schema}; this benchkit reads up to {SCHEMA}. Update benchkit.")
+    if record.get(SEAL) != seal_of(record):
+        raise RunError(
+            f"{path} is damaged or was edited: its seal does not fit. Delete it and export again; the bank is reused."
+        )
     return record
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with the sha256 of everything else in it, so that a changed digit is seen when it is read."""
+    return {**record, SEAL: seal_of(record)}
+
+
+def seal_of(record: Mapping[str, Any]) -> str:
+    """What the seal of a record has to be."""
+    return identity_hash({key: value for key, value in record.items() if key != SEAL})
 
 
 def describe_file(path: Path, content: str | None = None) -> dict[str, Any]:

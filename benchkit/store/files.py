@@ -10,17 +10,15 @@ import re
 import shutil
 import socket
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchkit.errors import RunError
-from benchkit.provenance.identity import identity_hash
 from benchkit.store.lock import exclusive
 
 READ_ONLY = 0o444
-SEAL = "seal"
 _TEMPORARY = re.compile(r"\.tmp-(?P<host>[^-]*)-(?P<boot>[^-]*)-(?P<pid>\d+)-[0-9a-f]+$")
 
 
@@ -115,16 +113,6 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write strict JSON (no NaN) atomically; keys keep their order, which is the order of tables."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-
-
-def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write JSON with a hash of itself among its keys, so that `benchkit doctor` sees a flipped bit."""
-    write_json(path, {**value, SEAL: json_seal(value)})
-
-
-def json_seal(value: Mapping[str, Any]) -> str:
-    """sha256 over everything but the seal itself."""
-    return identity_hash({key: each for key, each in value.items() if key != SEAL})
 
 
 def write_json_once(path: Path, value: Any) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 from benchkit.errors import BenchkitError, RunError
 from benchkit.provenance.identity import canonical, identity_hash
 from benchkit.provenance.record import NAME as RECORD
+from benchkit.provenance.record import SEAL, seal_of
 from benchkit.store.content import features_hash, table_hash
 from benchkit.store.features import TagFeatures
-from benchkit.store.files import SEAL, json_seal
 from benchkit.store.table import Table
 
 OUTSIDE = ("thumbs.h5", RECORD, "conf.yaml", "identity.json")  # verified, but no part of a folder's content
@@ -128,7 +128,7 @@ def _check_record(file: Path, content: str) -> None:
         absent = [name for name in record.get("files", ()) if not (file.parent / name).is_file()]
         if absent:
             raise RunError(f"{file} speaks of {absent[0]}, which is missing. Make it again with eval, or export.")
-        fits = record.get(SEAL) in (None, json_seal(record))
+        fits = record.get(SEAL) == seal_of(record)
     elif file.name == "conf.yaml":
         fits = _conf(file) == canonical(record.get("conf"))
     else:
