@@ -7,6 +7,7 @@ one fixed, clean condition; they stand for no photograph.
 from __future__ import annotations
 
 import dataclasses
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,8 @@ class Scenes(Dataset):
         return self.settings.side, self.settings.side
 
     def image(self, view: str) -> np.ndarray:
-        """The rendered scene."""
-        from benchkit.render.raycast import render
-        from benchkit.render.scene import make_scene
-
-        return render(make_scene(view, self.settings.seed, self._class(view)), self.settings.side).rgb
+        """The rendered scene, read-only."""
+        return _rendered(view, self.settings.seed, self._class(view), self.settings.side)
 
     def label(self, item: str) -> str:
         """Shape and material of the main object."""
@@ -84,6 +82,16 @@ class Scenes(Dataset):
     def meta(self) -> dict[str, Any]:
         """Class names in the order of the labels."""
         return {"classes": self.classes}
+
+
+@lru_cache(maxsize=512)  # several models in one process look at the same scenes; at 224 pixels this is 77 MB
+def _rendered(view: str, seed: int, label: int, side: int) -> np.ndarray:
+    from benchkit.render.raycast import render
+    from benchkit.render.scene import make_scene
+
+    pixels = render(make_scene(view, seed, label), side).rgb
+    pixels.setflags(write=False)
+    return pixels
 
 
 build = Scenes
