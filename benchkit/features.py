@@ -155,10 +155,10 @@ def _check(pool: str, layer: Layer, norm: bool, info: BackboneInfo) -> None:
     here = info.pools if layer == FINAL else info.inner_pools
     if pool not in here:
         where = "its final output" if layer == FINAL else f"layer {layer}"
-        also = f" {pool} exists at final only." if pool in info.pools else ""
+        also = f" ({pool} exists at final only)" if pool in info.pools else ""
+        there = f"there are {', '.join(here)}{also}" if here else f"there is nothing{also}"
         raise UsageError(
-            f"{info.name} has no {pool} at {where}:{also} there are {', '.join(here) or 'none'}; choose one with "
-            "model.features.pool, or other layers with model.features.layers."
+            f"{info.name} has no {pool} at {where}: {there}. Choose with model.features.pool and model.features.layers."
         )
     if norm and layer != FINAL and not info.can_norm:
         raise UsageError(

@@ -95,10 +95,6 @@ def _component(module: Any, feature_fn: Callable[..., Any] | None) -> Component:
     """The `module` backbone with this object as its module."""
     from torch import nn
 
-    from benchkit.backbones.base import module_state_hash
-    from benchkit.provenance.code import code_hash
-    from benchkit.provenance.identity import identity_hash
-
     if not isinstance(module, nn.Module):
         raise UsageError(f"benchkit.run takes a conf's name or a torch.nn.Module, not {type(module).__name__}.")
     kind = find("backbones", "module")
@@ -108,8 +104,7 @@ def _component(module: Any, feature_fn: Callable[..., Any] | None) -> Component:
         backbone.code_of = (feature_fn,)  # part of the identity: it decides what a feature is
         return backbone
 
-    # no conf holds an object: what a rerun under the same tag compares
-    build.made_from = lambda: identity_hash([module_state_hash(module), code_hash(module, (feature_fn,))])  # type: ignore[attr-defined]
+    build.of_object = True  # type: ignore[attr-defined]  # no conf holds it: a rerun compares what it does
     return Component("backbones", type(module).__name__, kind.settings, build, kind.module)
 
 

@@ -71,8 +71,10 @@ class Preprocess:
     def _check_normalisation(self) -> None:
         if not (len(self.mean) == len(self.std) == 3 and all(0 <= m <= 1 for m in self.mean)):
             raise UsageError(f"the mean {list(self.mean)} of the normalisation must be three numbers from 0 to 1.")
-        if not all(0 < s < math.inf for s in self.std):
-            raise UsageError(f"the std {list(self.std)} of the normalisation must be three numbers above 0.")
+        if not all(0 < s <= 1 for s in self.std):
+            raise UsageError(
+                f"the std {list(self.std)} of the normalisation must be three numbers above 0, at most 1: of 0..1."
+            )
 
     def resized(self, height: int, width: int) -> tuple[int, int]:
         """Height and width after the resize, before crop or padding."""

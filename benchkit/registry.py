@@ -63,6 +63,11 @@ def find(kind: str, name: str) -> Component:
 def _component(kind: str, name: str, thing: Any) -> Component:
     build = getattr(thing, "build", thing)
     settings = getattr(thing, "Settings", NoSettings)
+    if kind == "backbones" and isinstance(thing, type) and not (hasattr(thing, "tokens") or hasattr(thing, "Settings")):
+        raise UsageError(
+            f"model.backbone.name: {name} is no benchkit Backbone (it has no `tokens`). A plain torch.nn.Module is used as "
+            f"model.backbone: {{name: module, path: {name}, size: ..., mean: [...], std: [...]}}."
+        )
     if not callable(build):
         raise UsageError(f"{name!r} cannot be used as one of the {kind}: it is a module without a `build` callable.")
     return Component(kind, name, settings, build, thing)
@@ -79,13 +84,24 @@ def import_dotted(path: str) -> Any:
         module_name = ".".join(parts[:cut])
         if not _importable(module_name):
             continue
-        thing: Any = importlib.import_module(module_name)
+        thing: Any = _imported(module_name)
         for attribute in parts[cut:]:
             if not hasattr(thing, attribute):
                 raise UsageError(f"{path!r}: {module_name} has no attribute {attribute!r}.")
             thing = getattr(thing, attribute)
         return thing
-    raise UsageError(f"{path!r} cannot be imported: there is no module {parts[0]!r} on the Python path.")
+    raise UsageError(
+        f"{path!r} cannot be imported: there is no module {parts[0]!r} on the Python path. Where it "
+        "lies in this folder, set PYTHONPATH=. before the command."
+    )
+
+
+def _imported(module_name: str) -> Any:
+    try:
+        return importlib.import_module(module_name)
+    except Exception as error:  # a user's module can fail in any way
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise UsageError(f"{module_name} cannot be imported: {type(error).__name__}: {error}{line}.") from error
 
 
 def _importable(module_name: str) -> bool:

@@ -70,7 +70,8 @@ def exported(outputs: Path, seed: int = 0, **options: Any) -> list[Outcome | Ben
     """Export of both benchmarks by the model of that seed."""
     conf = outputs.parent / f"tiny{seed}-{os.getpid()}.yaml"
     conf.write_text(
-        f"model: {{backbone: {{name: module, path: tiny_models.TinyNet, size: 32, kwargs: {{seed: {seed}}}}}}}\n"
+        "model: {backbone: {name: module, path: tiny_models.TinyNet, size: 32, mean: [0, 0, 0], std: [1, 1, 1], "
+        f"kwargs: {{seed: {seed}}}}}}}\n"
     )
     return export(conf, BENCHMARKS, **{"arguments": SETTINGS, "tag": TAG, "outputs": outputs, "say": str, **options})
 

@@ -37,7 +37,7 @@ from torch import nn
 
 
 class Slow(nn.Module):
-    """Takes a while, and says when its second batch begins."""
+    """Takes a while, and says so, from its third batch of data on: four calls before look at what it is."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,7 @@ class Slow(nn.Module):
 
     def forward(self, x):
         self.calls += 1
-        if self.calls > 3:
+        if self.calls > 6:
             print("busy", flush=True)
             time.sleep(float(os.environ["SLEEP"]))
         return x.mean((2, 3))
@@ -409,7 +409,7 @@ class TestInterrupt:
             "data.n_test=18", "data.side=16", "model.batch_size=4",
         ]  # fmt: skip
         (tmp_path / "slow.yaml").write_text(
-            "model: {backbone: {name: module, path: slow_net.Slow, size: 16, crop_pct: 1.0}}\n"
+            "model: {backbone: {name: module, path: slow_net.Slow, size: 16, mean: [0, 0, 0], std: [1, 1, 1], crop_pct: 1.0}}\n"
         )
         end, err = self.interrupt(argv, tmp_path)
         assert end == 130, err

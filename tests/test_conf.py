@@ -624,7 +624,7 @@ def test_differences_are_field_by_field_and_ignore_what_cannot_change_a_result()
         ("eval.top", 4, 9),
     ]
     text = diff.describe(found, "overwrite")
-    assert "model.seed was 0, now 2; eval.top was 4, now 9. Give --overwrite to" in text
+    assert "model.seed was 0, now 2; eval.top was 4, now 9. Give --overwrite" in text
     assert "--overwrite_eval" in diff.describe(found[2:], "--overwrite_eval")
     assert diff.differences(old.plain(), old.plain(), diff.counts(old)) == []
 

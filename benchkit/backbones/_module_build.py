@@ -47,7 +47,7 @@ class ModuleBackbone(Backbone):
 
 
 def build_module(
-    settings: Settings, size: int, random: bool, seed: int, module: Any, feature_fn: FeatureFunction | None
+    settings: Settings, size: int | None, random: bool, seed: int, module: Any, feature_fn: FeatureFunction | None
 ) -> ModuleBackbone:
     """See `benchkit.backbones.module.build`."""
     with torch.random.fork_rng(devices=[]):
@@ -59,6 +59,10 @@ def build_module(
             net = copy.deepcopy(net)
             notes = redraw(net, seed)
     call = _caller(net, settings.method, feature_fn)
+    if size is None:
+        raise UsageError(
+            f"say how large images of {type(net).__name__} are: model.backbone.size, or data.size, in pixels."
+        )
     net = net.eval()
     some = next(net.parameters(), torch.zeros(()))
     image = torch.zeros(2, 3, size, size, device=some.device, dtype=some.dtype)
@@ -152,7 +156,9 @@ def _run(call: Callable[[nn.Module, Tensor], Any], net: nn.Module, image: Tensor
         ) from error
 
 
-def _three(values: Any) -> tuple[float, float, float]:
+def _three(values: Any) -> tuple[float, float, float] | None:
+    if values is None:
+        return None
     if len(values) != 3:
         raise UsageError(f"model.backbone.mean and std need three numbers in the range 0..1, not {list(values)}.")
     return float(values[0]), float(values[1]), float(values[2])

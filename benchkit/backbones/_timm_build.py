@@ -35,6 +35,7 @@ def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int,
     notes = _load(net, path, settings.checkpoint_match) if path else ()
     backbone = TimmBackbone(net, arch, preprocess_of(net, size, settings.crop_pct)).eval()
     backbone.notes = tuple(notes)
+    backbone.upstream = f"timm {timm.__version__}"
     backbone.requires_grad_(False)
     if size != own_size:
         _try(backbone, size)

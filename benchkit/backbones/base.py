@@ -22,8 +22,8 @@ class Preprocess:
 
     size: int = 224
     interpolation: str = "bicubic"
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    mean: tuple[float, ...] | None = (0.485, 0.456, 0.406)  # None: nobody said it, and it cannot be inferred
+    std: tuple[float, ...] | None = (0.229, 0.224, 0.225)
     crop_pct: float = 0.875
 
 
@@ -71,6 +71,7 @@ class Backbone(nn.Module):
     preprocess: Preprocess = Preprocess()
     can_norm: bool = False
     notes: tuple[str, ...] = ()  # what the loading of the weights had to say
+    upstream: str | None = None  # the library and version whose code runs, where one does
 
     def inner_norm(self, values: Tensor) -> Tensor:
         """The model's final norm over the last axis of an inner layer's tokens; only where `can_norm`."""

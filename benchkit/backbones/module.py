@@ -22,9 +22,9 @@ class Settings:
     method: str = setting("forward", "the method that is called with the images, such as forward_features")
     patch_size: int | None = setting(None, "side of a patch in pixels, for outputs (B, N, C)")
     has_cls_token: bool | None = setting(None, "whether the first token is a class token, for outputs (B, N, C)")
-    size: int = setting(224, "side of the images in pixels when data.size does not say")
-    mean: list[float] = setting([0.485, 0.456, 0.406], "means of the training images, range 0..1")
-    std: list[float] = setting([0.229, 0.224, 0.225], "standard deviations of the training images, range 0..1")
+    size: int | None = setting(None, "side of the images in pixels; has to be said here or as data.size")
+    mean: list[float] | None = setting(None, "means of the training images, range 0..1; has to be said")
+    std: list[float] | None = setting(None, "standard deviations of the training images, range 0..1; has to be said")
     interpolation: str = setting("bicubic", "bilinear, bicubic or nearest")
     crop_pct: float = setting(0.875, "share of the resized short side that the centre crop keeps")
 

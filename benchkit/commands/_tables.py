@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from benchkit.provenance.identity import unequal_fields
+
 SOME = 5  # names that a line shows
 FORMATS = ("table", "markdown", "latex", "csv")
 _NUMERIC = ("value", "low", "high", "floor")
@@ -45,12 +47,29 @@ def notes(record: Mapping[str, Any]) -> str:
     return "; ".join([*said, "low and high: 95 % interval"])
 
 
+def apart(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """For each benchmark in a table, which of its experiments follow another protocol than the first, and in what."""
+    said = []
+    for benchmark in dict.fromkeys(r["benchmark"] for r in records):
+        first, *others = [r for r in records if r["benchmark"] == benchmark]
+        for other in others:
+            fields = unequal_fields(first["protocol"], other["protocol"])
+            if fields:
+                named = ", ".join(fields)
+                said.append(
+                    f"{benchmark}: {first['tag']} and {other['tag']} follow different protocols ({named}): not to be ranked"
+                )
+    return said
+
+
 def _about_data(record: Mapping[str, Any]) -> list[str]:
     data, said = record["data"], []
     if data["generated"]:
         said.append("generated images, no photographs")
     if data["skipped"]:
         said.append(f"{len(data['skipped'])} items skipped ({_some(data['skipped'])})")
+    if data["trained_on_evaluated"]:
+        said.append("the head learned from the very items it is scored on: no generalisation is measured")
     if data["untrained_classes"]:
         said.append(
             f"{len(data['untrained_classes'])} classes never occur in train ({_some(data['untrained_classes'])})"

@@ -14,16 +14,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchkit.commands._shared import failed, guarded, parse, parser, say, take_settings
-from benchkit.commands._tables import FORMATS, notes, render, scores_rows
+from benchkit.commands._tables import FORMATS, apart, notes, render, scores_rows
 
 if TYPE_CHECKING:
     from benchkit.store.outputs import Outputs
 
 
-def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval") -> int:
-    """The command; returns the exit status."""
+def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval", family: str | None = None) -> int:
+    """The command, for any benchmark or for the one of a module of its own; returns the exit status."""
     made = parser(prog, __doc__)
-    made.add_argument("benchmark", help="instance or family, as it was exported")
+    if family is None:
+        made.add_argument("benchmark", help="instance or family, as it was exported")
+    made.set_defaults(**({} if family is None else {"benchmark": family}))
     made.add_argument("--tag", nargs="+", default=[], metavar="T", help="experiments to score")
     made.add_argument("--conf", help="a conf whose benchmarks.<name>.eval settings are used")
     made.add_argument("--overwrite-eval", action="store_true", help="replace scores, also those of other eval settings")
@@ -38,7 +40,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval") -> int:
 
 def main_of(family: str) -> int:
     """`python -m benchkit.eval.<family>`."""
-    return main([family, *sys.argv[1:]], prog=f"python -m benchkit.eval.{family}")
+    return main(sys.argv[1:], prog=f"python -m benchkit.eval.{family}", family=family)
 
 
 def run_eval(given: argparse.Namespace) -> int:
@@ -93,5 +95,5 @@ def show(records: Sequence[dict], style: str) -> None:
     if not records:
         return
     print(render(*scores_rows(records, style), style))
-    for record in records:
-        print(notes(record), file=sys.stdout if style == "table" else sys.stderr)
+    for line in [*map(notes, records), *apart(records)]:
+        print(line, file=sys.stdout if style == "table" else sys.stderr)

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from benchkit.export.job import Outcome
 
 
+_SECTIONS = ("data.", "model.", "eval.", "benchmarks.")
+
+
 def add_export_flags(made: argparse.ArgumentParser) -> None:
     """The flags that `export` and `run` share."""
     made.add_argument("--conf", nargs="+", default=[], metavar="NAME|PATH", help="a stem from configs/, or a yaml file")
     made.add_argument("--benchmark", nargs="+", default=[], metavar="B", help="instances or families; `benchkit list`")
-    made.add_argument("--tag", help="name of the experiment (default: the conf's stem and what differs)")
+    made.add_argument("--tag", help="name of the experiment (default: the conf's stem, +head, +random, @folder)")
     made.add_argument("--checkpoint", metavar="FILE", help="weights: .safetensors, .pt or .pth; no pickled code is run")
     made.add_argument("--random", action="store_true", help="random weights: the twin that shows what training gave")
     made.add_argument("--limit", type=int, metavar="N", help="at most N items per split, stratified")
@@ -48,6 +51,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit export") -> in
     if (named := asked_about(argv)) is not None:
         return guarded(lambda: benchmark_help(made, named), "--traceback" in argv)
     given = parse(made, argv)
+    given.command = shlex.join([*prog.split(), *argv])
     return guarded(lambda: report(*run_export(given), given), given.traceback)
 
 
@@ -84,6 +88,11 @@ def run_export(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]
         raise UsageError(
             "say which model and what to measure: --conf NAME --benchmark NAME; `benchkit list` shows both."
         )
+    misplaced = next((n for n in (*given.benchmark, *given.conf) if n.startswith(_SECTIONS)), None)
+    if misplaced:
+        raise UsageError(f"{misplaced} is a setting without a value: settings are key=value, {misplaced}=VALUE.")
+    if given.random and given.checkpoint:
+        raise UsageError("--random takes random weights and --checkpoint those of a file: leave one out.")
     if given.tag and len(given.conf) > 1:
         raise UsageError("--tag names one experiment, and several confs were given: leave --tag out.")
     worst, outcomes = 0, []
@@ -91,7 +100,7 @@ def run_export(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]
         ends = export(
             conf, given.benchmark, arguments=given.settings, tag=given.tag, checkpoint=given.checkpoint, random=given.random,
             limit=given.limit, overwrite=given.overwrite, shard=given.shard, finish=given.finish, outputs=given.outputs,
-            yes=given.yes, say=say, command=" ".join(["benchkit export", *sys.argv[1:]]),
+            yes=given.yes, say=say, command=given.command,
         )  # fmt: skip
         for end in ends:
             if isinstance(end, Outcome):

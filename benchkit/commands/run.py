@@ -8,6 +8,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -27,6 +28,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit run") -> int:
     if (named := asked_about(argv)) is not None:
         return guarded(lambda: benchmark_help(made, named), "--traceback" in argv)
     given = parse(made, argv)
+    given.command = shlex.join([*prog.split(), *argv])
     return guarded(lambda: run_all(given), given.traceback)
 
 
@@ -41,6 +43,8 @@ def run_all(given: argparse.Namespace) -> int:
         if outcome.state == "waiting":
             say(f"{outcome.folder}: this share is done; score it when the other shards are.")
             continue
+        if outcome.state == "unchanged":
+            say(f"{outcome.folder} is finished and nothing has changed: nothing was forwarded or fitted.")
         try:
             found.append(
                 evaluate(

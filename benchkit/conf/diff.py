@@ -71,9 +71,13 @@ def same(left: Any, right: Any) -> bool:
 def describe(found: Sequence[Difference], flag: str) -> str:
     """One paragraph: what differs from the conf that the files were made from, and the flag that replaces them."""
     changed = "; ".join(map(str, found))
+    if flag.lstrip("-") == "overwrite_eval":
+        return (
+            f"the scores of this tag were made with other settings: {changed}. Give --overwrite_eval to replace them."
+        )
     return (
-        f"the files of this tag were made from another conf: {changed}. "
-        f"Give --{flag.lstrip('-')} to replace them, or another --tag to keep both."
+        f"the files of this tag were made from another conf: {changed}. Give --{flag.lstrip('-')} (from Python "
+        f"{flag.lstrip('-')}=True) to replace them, or another --tag to keep both."
     )
 
 

@@ -102,7 +102,10 @@ def read_yaml(path: str | Path) -> Layer:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise UsageError(f"{path}:{line}: this is not valid YAML: {error.problem or error.context}.") from None
+        raise UsageError(
+            f"{path}:{line}: this is not valid YAML: {error.problem or error.context}. "
+            "Write `key: value`, and indent with spaces, the keys of one level alike."
+        ) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path}: this is not valid YAML: {str(error) or 'nested too deeply'}.") from None
     reader = _Reader(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,12 +22,26 @@ class DataSettings:
     train_split: str = setting("auto", "the split that heads learn from (train); none for heads that learn nothing")
     limit: int | None = setting(None, "at most so many items per split, stratified, by the hash of their names")
     size: int | None = setting(None, "side of the model's input in pixels (default: the model's own)")
-    resize: str = setting("crop", "crop (short side, then centre crop), pad (long side, aspect kept) or squash")
+    resize: Literal["crop", "pad", "squash"] = setting(
+        "crop", "crop (short side, then centre crop), pad (long side, aspect kept) or squash"
+    )
     resize_short: int | None = setting(None, "short side before the crop in pixels (default: size over the crop_pct)")
-    decoder: str = setting("fast", "fast (within 2/255 of PIL after resizing) or pil (exactly PIL's pixels)")
-    on_error: str = setting("stop", "stop or skip, when an image cannot be read; skipped names are recorded")
-    on_duplicate: str = setting("stop", "stop or keep, when one photo is in train and test or under two labels")
+    decoder: Literal["fast", "pil"] = setting(
+        "fast", "fast (within 2/255 of PIL after resizing) or pil (exactly PIL's pixels)"
+    )
+    on_error: Literal["stop", "skip"] = setting(
+        "stop", "stop or skip, when an image cannot be read; skipped names are recorded"
+    )
+    on_duplicate: Literal["stop", "keep"] = setting(
+        "stop", "stop or keep, when one photo is in train and test or under two labels"
+    )
     num_workers: int = setting(0, "decode threads; 0: as many as there are cores", identity=False)
+
+    def __post_init__(self) -> None:
+        for name in ("limit", "size", "resize_short"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be above 0, not {value}")
 
 
 class Dataset:

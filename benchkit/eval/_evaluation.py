@@ -88,7 +88,7 @@ def _refuse(folder: Path, benchmark: str, tag: str) -> Any:
     near = nearest(tag, [p.name for p in folder.parent.glob("[!.]*")])
     raise UsageError(
         f"{folder} does not exist: nothing was exported for {benchmark} under the tag {tag!r}. {near}"
-        f"Export first: {_export_command(benchmark, tag)}"
+        f"Export first: {_export_command(benchmark, tag)}; where it was exported to another folder, say --outputs DIR."
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.errors import UsageError
+from benchkit.errors import RunError, UsageError
 from benchkit.eval.base import Benchmark, Columns, Metric
 from benchkit.metrics import classification as scores_of
 from benchkit.metrics.intervals import mean_defined
@@ -58,6 +58,7 @@ class Classification(Benchmark):
     def score(self, predictions: Items, targets: Items) -> Columns:
         """From `scores` (N, K) and `label` (N)."""
         scores, labels = np.asarray(predictions.read("scores")), np.asarray(targets.read("label"))
+        _check(scores, len(targets.meta["classes"]), predictions.meta["scores_are"])
         votes = predictions.meta["scores_are"] == "votes"
         columns: Columns = {}
         for name, k in (("top1", 1), ("top5", 5)):
@@ -103,6 +104,15 @@ class Classification(Benchmark):
         axes.set_axis_off()
         title = truth if right else f"{truth}\ntaken for {classes[int(scores.argmax())]}"
         axes.set_title(title, color="tab:green" if right else "tab:red", fontsize=8, parse_math=False)
+
+
+def _check(scores: np.ndarray, n_classes: int, scores_are: str) -> None:
+    if scores.ndim != 2 or scores.shape[1] != n_classes:
+        raise RunError(
+            f"the head gave scores of shape {scores.shape}, and there are {n_classes} classes: (items, classes) is due."
+        )
+    if scores_are not in ("logits", "votes"):
+        raise RunError(f"the head calls its scores {scores_are!r}; classification reads logits and votes.")
 
 
 build = Classification

@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,7 @@ def _record(
         "level": job.family.level,
         "tag": job.tag,
         "command": job.command,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "conf": job.conf.plain(),
         "about": facts["about"],
         "protocol": protocol,
@@ -225,6 +227,7 @@ def _data(job: Job, targets: Mapping[str, str], skipped: Mapping[str, str]) -> d
         "skipped": dict(sorted(skipped.items())),
         "duplicates": job.duplicates,
         "untrained_classes": job.untrained,
+        "trained_on_evaluated": job.head.trains and job.train is job.test,
         "overlaps": job.conf.overlaps,
     }
 

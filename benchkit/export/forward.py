@@ -60,6 +60,10 @@ class Forward:
         grey = self.torch.full((1, 3, h, w), 128, dtype=self.torch.uint8)
         return {key: tuple(value.shape[1:]) for key, value in self._run(grey).items()}
 
+    def answers(self, images: np.ndarray) -> dict[str, np.ndarray]:
+        """Features of a batch of inputs uint8 (B, h, w, 3): float32 by key."""
+        return self._answered(self.torch.from_numpy(images).permute(0, 3, 1, 2))
+
     def dtype(self, key: str) -> np.dtype:
         """How a key is stored: pooled float32, maps as the conf says."""
         dense = key.startswith("patch@")
@@ -136,9 +140,7 @@ class Forward:
         rows = [d.pixels for d in good]
         rows += [rows[-1]] * (self.model.batch_size - len(rows))  # the last batch repeats its last image
         pixels = self.torch.stack([row.permute(1, 2, 0) for row in rows]).permute(0, 3, 1, 2)  # channels-last, one copy
-        outputs = self._fitting(pixels)
-        if outputs is None:
-            raise RunError(self._memory_message(pixels))
+        outputs = self._answered(pixels)
         with np.errstate(over="ignore"):  # an overflow shows as infinity and is reported with the item's name
             return {key: value[: len(good)].astype(self.dtype(key)) for key, value in outputs.items()}
 
@@ -159,6 +161,12 @@ class Forward:
         if key not in self._buffers:
             self._buffers = {key: self.torch.empty(key)}  # one at a time: with `pad`, shapes come one after the other
         return self._buffers[key]
+
+    def _answered(self, pixels: Any) -> dict[str, np.ndarray]:
+        outputs = self._fitting(pixels)
+        if outputs is None:
+            raise RunError(self._memory_message(pixels))
+        return outputs
 
     def _fitting(self, pixels: Any) -> dict[str, np.ndarray] | None:
         """The outputs, or None when they do not fit in memory. The error is let go: its frames hold what filled it."""

@@ -88,6 +88,9 @@ def _sources(package: str) -> str | None:
 
 
 def given_model(conf: Conf) -> str | None:
-    """What tells a model given as an object from another: its builder says it (`made_from`); None for named models."""
-    made_from = getattr(conf.backbone.component.build, "made_from", None)
-    return made_from() if made_from else None
+    """What tells a model given as an object from another: the identity its features would have; None for named models."""
+    if not getattr(conf.backbone.component.build, "of_object", False):
+        return None
+    from benchkit.export.model import LoadedModel
+
+    return LoadedModel(conf).identity_hash

@@ -163,9 +163,8 @@ class Job:
         with exclusive(self.outputs.lock(self.conf.benchmark, self.tag), waiting):
             if not overwrite and self.finished():
                 return False
-            if not overwrite and not self._only_data_mended():
-                self._refuse_changes()
-            elif self.changes():
+            self.refuse_changes(overwrite)
+            if self.changes():
                 shutil.rmtree(self.parts, ignore_errors=True)
             if self._plan() is None:
                 write_json(self.parts / "plan.json", {"conf": self.conf.plain(), "inputs": self.inputs})
@@ -180,10 +179,16 @@ class Job:
             return False
         return {d.key for d in self.changes()} <= {"dataset_id", "train_id"}
 
-    def _refuse_changes(self) -> None:
-        found = self.changes()
+    def refuse_changes(self, overwrite: bool = False) -> None:
+        """Stop where the tag was made, or is being made, from something else.
+
+        Raises:
+            UsageError: it is, and `overwrite` is False; shows the difference.
+        """
+        found = [] if overwrite or self._only_data_mended() else self.changes()
         if found:
-            raise UsageError(f"{self.folder}: {describe(found, '--overwrite')}")
+            unfinished = " (an export that has not finished; see also .parts/plan.json)" if self._plan() else ""
+            raise UsageError(f"{self.folder}{unfinished}: {describe(found, '--overwrite')}")
 
     def still_to_finish(self) -> bool:
         """Asked under the tag's lock: whether no other process has finished it meanwhile.
@@ -191,7 +196,7 @@ class Job:
         Raises:
             UsageError: another process has begun, or made, the tag from something else meanwhile.
         """
-        self._refuse_changes()
+        self.refuse_changes()
         return not self._complete()
 
     def protocol(self, targets: str) -> dict[str, Any]:

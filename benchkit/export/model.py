@@ -16,7 +16,8 @@ from benchkit.conf.diff import identity_view
 from benchkit.errors import UsageError
 from benchkit.export.forward import Forward
 from benchkit.export.job import Job
-from benchkit.features import plan_keys
+from benchkit.export.probe import probe
+from benchkit.features import FeatureKey, plan_keys
 from benchkit.preprocess import Preprocess
 from benchkit.provenance.code import code_hash
 from benchkit.provenance.identity import identity_hash
@@ -57,14 +58,19 @@ class LoadedModel:
 
     def _preprocess(self) -> Preprocess:
         data, chosen, own = self.conf.data.settings, self.conf.model.preprocess, self.backbone.preprocess
-        size = data.size or own.size
+        size, mean, std = data.size or own.size, chosen.mean or own.mean, chosen.std or own.std
+        if mean is None or std is None:
+            raise UsageError(
+                f"say how images of {self.name} are normalised: model.backbone.mean and .std, three numbers each in the 0..1 "
+                "range, as it was trained. They cannot be inferred, and another model's give wrong numbers silently."
+            )
         return Preprocess(
             size=size,
             resize=data.resize,
             short=data.resize_short or int(size / own.crop_pct),
             interpolation=chosen.interpolation or own.interpolation,
-            mean=tuple(chosen.mean or own.mean),
-            std=tuple(chosen.std or own.std),
+            mean=tuple(mean),
+            std=tuple(std),
             multiple=self.backbone.stride,
             decoder=data.decoder,
         )
@@ -78,7 +84,9 @@ class LoadedModel:
         return {
             "bank_version": BANK_VERSION,
             "weights": self.weights,
+            "upstream": getattr(self.backbone, "upstream", None),
             "code": self._code(),
+            "probe": self._probe(),
             "architecture": {k: v for k, v in settings.items() if k not in ("checkpoint", "pretrained", "weights")},
             "preprocess": {
                 "size": pre.size,
@@ -96,11 +104,19 @@ class LoadedModel:
             "dense_dtype": model.features.dense_dtype,
         }
 
+    @property
+    def _shipped(self) -> bool:
+        """Backbones that ship with benchkit are named by their settings and their library's version."""
+        return self.conf.backbone.name in names("backbones") and self.conf.backbone.name != "module"
+
     def _code(self) -> str | None:
-        """Backbones that ship with benchkit are named by their settings; of all others the code counts."""
-        name = self.conf.backbone.name
-        shipped = name in names("backbones") and name != "module"
-        return None if shipped else code_hash(self.backbone, getattr(self.backbone, "code_of", ()))
+        return None if self._shipped else code_hash(self.backbone, getattr(self.backbone, "code_of", ()))
+
+    def _probe(self) -> dict[str, list[float]] | None:
+        if self._shipped:
+            return None
+        pools = [pool for pool in self.backbone.pools if pool in ("cls", "mean", "attn", "patch")]
+        return probe(self.forward([FeatureKey(pool) for pool in pools]))
 
     @cached_property
     def identity_hash(self) -> str:

@@ -44,16 +44,20 @@ def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | Benchki
     groups: dict[str, list[int]] = defaultdict(list)
     for number, job in enumerate(jobs):
         try:
-            unchanged = not options.overwrite and job.finished()
-            if unchanged or not job.begin(options.overwrite, _told(job, options)):
-                ends[number] = Outcome(job.conf.benchmark, job.tag, job.folder, "unchanged")
+            if not options.overwrite and job.finished():
+                ends[number] = _unchanged(job)
             else:
+                job.refuse_changes(options.overwrite)
                 groups[_backbone_key(job)].append(number)
         except BenchkitError as error:
             ends[number] = error
     for members in groups.values():
         ends.update(_export_group({n: jobs[n] for n in members}, options))
     return [ends[number] for number in range(len(jobs))]
+
+
+def _unchanged(job: Job) -> Outcome:
+    return Outcome(job.conf.benchmark, job.tag, job.folder, "unchanged")
 
 
 def _told(job: Job, options: Options) -> Callable[[], None]:
@@ -78,7 +82,11 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
         model = LoadedModel(first.conf)
         for number, job in jobs.items():
             try:
-                keys[number] = model.keys(job)
+                wanted = model.keys(job)
+                if job.begin(options.overwrite, _told(job, options)):  # only now: what cannot be made leaves no trace
+                    keys[number] = wanted
+                else:
+                    ends[number] = _unchanged(job)
             except BenchkitError as error:  # this job's layers do not exist; the others' may
                 ends[number] = error
         with Bank(first.outputs.bank(model.folder, model.identity_hash), model.identity) as bank:

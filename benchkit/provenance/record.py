@@ -2,7 +2,7 @@
 
 Schema 1, top-level keys:
     schema, benchkit        version of this layout, version of the package
-    benchmark, family, family_version, level, tag
+    benchmark, family, family_version, level, tag, command, created (UTC)
     conf                    merged data, model and eval settings
     about                   title, source, licence, pretrained_on of the model
     protocol, fingerprint   what must agree for scores to be ranked together, and its sha256
