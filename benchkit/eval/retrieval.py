@@ -18,6 +18,7 @@ from benchkit.errors import UsageError
 from benchkit.eval.base import Benchmark, Columns, Metric
 from benchkit.metrics import ranking
 from benchkit.metrics.intervals import mean_defined
+from benchkit.progress import Progress
 from benchkit.settings import setting
 from benchkit.store.items import ArrayItems, Items
 
@@ -63,12 +64,16 @@ class Retrieval(Benchmark):
         """From `embedding` (N, C) and `label` (N)."""
         import os
 
-        return ranking.retrieval(
+        progress = Progress(len(targets.names), "retrieval", "queries")
+        columns = ranking.retrieval(
             np.asarray(predictions.read("embedding"), dtype=np.float32),
             np.asarray(targets.read("label")),
             recalls=RECALLS,
             threads=self.settings.num_workers or os.cpu_count() or 1,
+            progress=lambda done, _: progress.advance(done - progress.done),
         )
+        progress.finish()
+        return columns
 
     def chance(self, targets: Items) -> Columns:
         """A random order of the other items; undefined where there is no positive."""

@@ -18,9 +18,9 @@ from benchkit.errors import RunError
 
 Progress = Callable[[int, int], None]
 
-ROWS_AT_ONCE = 4  # rows of keys that one thread turns over at a time: they stay in its cache
+ROWS_AT_ONCE = 32  # rows of keys that one thread turns over at a time: they stay in its cache
 COLUMN_PAD = 64  # gallery rows are padded to a multiple of this, so no column falls on a ragged edge of the product
-BLOCK_BYTES = 192 << 20  # of similarities held at once
+BLOCK_BYTES = 208 << 20  # of similarities held at once
 SELF = np.iinfo(np.int32).max  # sorts behind every similarity
 
 
@@ -42,7 +42,7 @@ def retrieval(
         gallery: features (M, D) and labels (M,) to search in; None: every item queries all the others.
         recalls: the k of recall@k; k may exceed the number of candidates.
         block: queries per matrix product, without effect on the result; memory is about 4 * M * (D + block) bytes.
-            Default: at most 2048 and 192 MB.
+            Default: at most 4096 and 208 MB.
         threads: threads that rank; the matrix product has as many as BLAS was given.
         progress: called as progress(queries done, N) after each block.
 
@@ -97,12 +97,10 @@ class _Gallery:
     @property
     def default_block(self) -> int:
         """Queries per product; BLAS threads spin for about 25 ms after each, so few large products are better."""
-        return max(64, min(2048, BLOCK_BYTES // (4 * len(self.rows)) // 64 * 64))
+        return max(64, min(4096, BLOCK_BYTES // (4 * len(self.rows)) // 64 * 64))
 
-    def rank(
-        self, distance: NDArray[np.float32], labels: NDArray[np.integer], queries: slice
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """AP and best rank of a few queries; their rows of `distance` are overwritten."""
+    def rank(self, distance: NDArray[np.float32], labels: NDArray[np.integer], queries: slice) -> NDArray[np.float64]:
+        """AP and best rank (2, Q) of a few queries, NaN without a positive; their rows of `distance` are overwritten."""
         distance = distance[:, : self.size]
         if self.copies.size:  # equal rows tie exactly, whatever BLAS does with their columns
             distance[:, self.copies] = distance[:, self.originals]
@@ -113,9 +111,8 @@ class _Gallery:
         if self.holds_queries:
             keys[np.arange(len(keys)), self.position[queries]] = SELF
         keys.sort(axis=1)
-        positive = (keys[:, : self.size - self.holds_queries] & 1).astype(bool)
-        precision, best_rank = zip(*map(_score_ranking, positive), strict=True)
-        return precision, best_rank
+        positive = (keys[:, : self.size - self.holds_queries] & 1).astype(np.uint8)
+        return _score_rankings(positive, end - begin - self.holds_queries)
 
 
 def _rank_part(
@@ -131,12 +128,21 @@ def _rank_part(
         scores[:, few] = searched.rank(distance[first : first + few.stop - few.start], labels[few], few)
 
 
-def _score_ranking(positive: NDArray[np.bool_]) -> tuple[float, float]:
-    """AP and rank (from 1) of the first positive of one ranking; NaN where there is none."""
-    ranks = positive.nonzero()[0] + 1
-    if not ranks.size:
-        return np.nan, np.nan
-    return float((np.arange(1, ranks.size + 1) / ranks).sum()) / ranks.size, float(ranks[0])
+def _score_rankings(positive: NDArray[np.uint8], counts: NDArray[np.intp]) -> NDArray[np.float64]:
+    """AP and rank (from 1) of the first positive, (2, Q), of Q rankings (Q, M) of 0 and 1; NaN without a positive.
+
+    Many rankings in one go: calls on single rows take and return Python's lock so often that threads wait for it.
+    """
+    scores = np.full((2, len(positive)), np.nan)
+    some = counts > 0
+    before = np.cumsum(counts) - counts  # positives of the queries before
+    found = np.flatnonzero(positive.reshape(-1).view(bool))
+    ranks = found - np.repeat(np.arange(len(positive)) * positive.shape[1] - 1, counts)
+    places = np.arange(1, len(found) + 1) - np.repeat(before, counts)
+    if some.any():
+        scores[0, some] = np.add.reduceat(places / ranks, before[some]) / counts[some]
+        scores[1, some] = ranks[before[some]]
+    return scores
 
 
 def _ordered_keys(distance: NDArray[np.float32]) -> NDArray[np.int32]:

@@ -26,6 +26,7 @@ def run(threads: int, long: bool = False) -> list[dict]:
 
 def _child(what: str, threads: int) -> dict:
     pinned = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    pinned["OPENBLAS_THREAD_TIMEOUT"] = "20"  # as importing benchkit sets it, where numpy is imported after
     root = str(Path(__file__).resolve().parents[2])
     command = [sys.executable, __file__, what, str(threads)]
     done = subprocess.run(command, env={**os.environ, **pinned, "PYTHONPATH": root}, check=True, capture_output=True)
