@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import NAME, SCHEMA, describe_file, sealed
 from benchkit.registry import find
 from benchkit.store.bank import Bank
+from benchkit.store.columns import Ragged
 from benchkit.store.content import file_hash
 from benchkit.store.features import TagFeatures, write_features
 from benchkit.store.files import link_or_copy, put_in_place, replacing, sync, write_json
@@ -57,7 +58,7 @@ def finish(
     good = [(view, image) for view, image in zip(job.views, images, strict=True) if image not in bank.reasons]
     views, hashes = [v for v, _ in good], [i for _, i in good]
     write_features(build, bank, views, hashes, keys)
-    write_table(build / "thumbs.h5", "thumbs", views, {"thumb": _ragged(bank.read("thumb", hashes))})
+    write_table(build / "thumbs.h5", "thumbs", views, {"thumb": _thumbs(bank, hashes)})
     items = _items(job.test, skipped)
     targets = {"targets": _write_targets(job, job.test, items)}
     link_or_copy(job.outputs.targets(targets["targets"]), build / "targets.h5")
@@ -73,10 +74,14 @@ def finish(
     shutil.rmtree(job.parts)
 
 
-def _ragged(arrays: Any) -> Any:
-    from benchkit.export.split import stacked
+def _thumbs(bank: Bank, images: Sequence[str]) -> Ragged:
+    """The thumbnails, a thousand in memory at a time."""
 
-    return stacked(list(arrays)) if len(arrays) else np.zeros((0, 1), np.uint8)
+    def each() -> Iterator[np.ndarray]:
+        for start in range(0, len(images), 1024):
+            yield from bank.read("thumb", images[start : start + 1024])
+
+    return Ragged(np.dtype(np.uint8), 1, each)
 
 
 def _skipped(job: Job, bank: Bank) -> dict[str, str]:

@@ -7,7 +7,7 @@ and a shape per item. Strings are UTF-8 of one fixed length. Every row has a crc
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ import h5py
 import numpy as np
 
 from benchkit.errors import UsageError
+
+_HELD = 1024  # arrays gathered before they are written
 
 
 @dataclass
@@ -28,11 +30,18 @@ class Rows:
 
 @dataclass
 class Ragged:
-    """A field whose shape varies: one array per item, all of one dtype and number of dimensions."""
+    """A field whose shape varies: one array per item, all of one dtype and number of dimensions.
+
+    `arrays` is a sequence, or a function that gives them anew each time, for more than fit in memory.
+    """
 
     dtype: np.dtype
     ndim: int
-    arrays: Sequence[np.ndarray]
+    arrays: Sequence[np.ndarray] | Callable[[], Iterable[np.ndarray]]
+
+    def each(self) -> Iterable[np.ndarray]:
+        """The arrays, from the first."""
+        return self.arrays() if callable(self.arrays) else self.arrays
 
 
 Column = np.ndarray | Rows | Ragged | Sequence[str]
@@ -101,19 +110,32 @@ def _write_rows(file: h5py.File, path: str, rows: Rows, count: int) -> None:
 
 
 def _write_ragged(file: h5py.File, path: str, ragged: Ragged, count: int) -> None:
-    arrays = [np.ascontiguousarray(a, dtype=ragged.dtype) for a in ragged.arrays]
-    if len(arrays) != count or any(a.ndim != ragged.ndim for a in arrays):
+    shapes = [array.shape for array in ragged.each()]
+    if len(shapes) != count or any(len(shape) != ragged.ndim for shape in shapes):
         raise ValueError(f"{path} needs {count} arrays of {ragged.ndim} dimensions")
-    shapes = np.array([a.shape for a in arrays], dtype=np.int64).reshape(count, ragged.ndim)
-    offsets = np.concatenate([[0], np.cumsum([a.size for a in arrays], dtype=np.int64)]).astype(np.int64)
-    flat = np.concatenate([a.reshape(-1) for a in arrays]) if arrays else np.zeros(0, ragged.dtype)
+    table = np.array(shapes, dtype=np.int64).reshape(count, ragged.ndim)
+    offsets = np.concatenate([[0], np.cumsum(table.prod(axis=1), dtype=np.int64)]).astype(np.int64)
     group = file.create_group(path)
     group.attrs["layout"] = "ragged"
-    group.create_dataset("values", data=flat)
+    sums = _write_values(group.create_dataset("values", (int(offsets[-1]),), ragged.dtype), ragged, table, offsets)
     group.create_dataset("offsets", data=offsets)
-    group.create_dataset("shapes", data=shapes)
-    sums = [ragged_sum(a.reshape(-1), s) for a, s in zip(arrays, shapes, strict=True)]
-    file.create_dataset(f"crc/{path}", data=np.array(sums, dtype=np.uint32))
+    group.create_dataset("shapes", data=table)
+    file.create_dataset(f"crc/{path}", data=sums)
+
+
+def _write_values(values: h5py.Dataset, ragged: Ragged, shapes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Write the values, some thousand items at a time; returns each item's checksum."""
+    sums, held = np.zeros(len(shapes), np.uint32), []
+    for row, array in enumerate(ragged.each()):
+        held.append(np.ascontiguousarray(array, dtype=ragged.dtype).reshape(-1))
+        sums[row] = ragged_sum(held[-1], shapes[row])
+        if len(held) == _HELD or row == len(shapes) - 1:
+            block = np.concatenate(held)
+            if block.size:
+                start = int(offsets[row + 1 - len(held)])
+                values.write_direct(block, dest_sel=np.s_[start : start + block.size])
+            held = []
+    return sums
 
 
 def datasets(node: h5py.Dataset | h5py.Group) -> list[h5py.Dataset]:
