@@ -62,13 +62,6 @@ class FeatureKey:
         return cls(pool, int(layer) if canonical else layer if layer == FINAL else f"{layer}?", norm)
 
 
-@dataclass(frozen=True)
-class Wants:
-    """The features asked of one forward."""
-
-    keys: tuple[FeatureKey, ...]
-
-
 def resolve_layers(request: Any, depth: int) -> list[Layer]:
     """The layers that a conf asks for, in its order, none twice.
 

@@ -36,13 +36,12 @@ def run(
     Args:
         model: a conf's name or path, or any torch.nn.Module.
         benchmark: instance or family.
-        data: folder of the data; short for data.root.
-        tag: name of the experiment; needed for a module that has no conf.
+        data: folder of the data, data.root.
+        tag: name of the experiment; default: as of the commands, of a module the name of its class.
         preprocess: of a module: size, mean, std, interpolation, crop_pct. Not inferred: what the module was trained with.
         patch_size, has_cls_token: of a module that returns tokens (B, N, C).
         feature_fn: called with the images (or the module and the images) in place of the module's forward.
-        arguments: `key=value` settings, as on the command line.
-        outputs: outputs folder.
+        arguments: `key=value` settings, as on the command line; outputs: outputs folder.
         overwrite_eval, records: as of `benchkit.eval.evaluate`.
         options: further arguments of `benchkit.export.export` (limit, random, overwrite, checkpoint ...).
 
@@ -51,33 +50,19 @@ def run(
         RunError: as the commands.
     """
     given = [*arguments, *([f"data.root={data}"] if data is not None else [])]
-    said = {
-        "patch_size": patch_size,
-        "has_cls_token": has_cls_token,
-        "feature_fn": feature_fn,
-        "preprocess": preprocess,
-    }
-    if isinstance(model, str | Path):
-        odd = [name for name, value in said.items() if value is not None]
-        if odd:
-            raise UsageError(f"{', '.join(odd)}: a conf says this itself; these are for a module given as an object.")
-        conf, components = model, None
+    said: dict[str, Any] = {"preprocess": preprocess, "patch_size": patch_size, "has_cls_token": has_cls_token}
+    conf, components = (model, None) if isinstance(model, str | Path) else (None, _components(model, feature_fn))
+    if components is None:
+        _refuse_said({**said, "feature_fn": feature_fn})
     else:
-        conf, components, tag = None, {"model.backbone": _component(model, feature_fn)}, tag or type(model).__name__
-        given += _module_settings(preprocess, patch_size, has_cls_token)
+        tag = tag or type(model).__name__
+        given += _module_settings(**said)
     with _modes_kept(model):
         end = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)[0]
     if not isinstance(end, Outcome):
         raise end
-    return evaluate(
-        end.benchmark,
-        end.tag,
-        outputs=outputs,
-        conf=conf,
-        arguments=eval_arguments(given, end.benchmark),
-        overwrite_eval=overwrite_eval,
-        records=records,
-    )
+    how: dict[str, Any] = {"outputs": outputs, "conf": conf, "overwrite_eval": overwrite_eval, "records": records}
+    return evaluate(end.benchmark, end.tag, arguments=eval_arguments(given, end.benchmark), **how)
 
 
 @contextlib.contextmanager
@@ -91,7 +76,13 @@ def _modes_kept(model: Any) -> Iterator[None]:
             part.training = training
 
 
-def _component(module: Any, feature_fn: Callable[..., Any] | None) -> Component:
+def _refuse_said(said: dict[str, Any]) -> None:
+    odd = [name for name, value in said.items() if value is not None]
+    if odd:
+        raise UsageError(f"{', '.join(odd)}: a conf says this itself; these are for a module given as an object.")
+
+
+def _components(module: Any, feature_fn: Callable[..., Any] | None) -> dict[str, Component]:
     """The `module` backbone with this object as its module."""
     from torch import nn
 
@@ -105,7 +96,7 @@ def _component(module: Any, feature_fn: Callable[..., Any] | None) -> Component:
         return backbone
 
     build.of_object = True  # type: ignore[attr-defined]  # no conf holds it: a rerun compares what it does
-    return Component("backbones", type(module).__name__, kind.settings, build, kind.module)
+    return {"model.backbone": Component("backbones", type(module).__name__, kind.settings, build, kind.module)}
 
 
 def _module_settings(

@@ -19,7 +19,7 @@ from benchkit.backbones import timm as timm_component
 from benchkit.backbones._checkpoint import load_into, load_state
 from benchkit.backbones.base import Backbone, Tokens, module_state_hash
 from benchkit.errors import UsageError
-from benchkit.features import FeatureKey, Wants, plan_keys, resolve_layers
+from benchkit.features import FeatureKey, plan_keys, resolve_layers
 
 VIT = {"depth": 4, "embed_dim": 48, "num_heads": 3}
 SWIN = {"embed_dim": 24, "depths": (1, 1, 1, 1), "num_heads": (1, 2, 4, 8)}
@@ -185,7 +185,7 @@ def test_inner_layers_are_the_same_with_and_without_final(arch):
     image = images(2, FAMILIES[arch][1])
     with torch.inference_mode():
         alone = backbone(image, ["patch@1"])["patch@1"]
-        beside = backbone(image, Wants((FeatureKey("mean"), FeatureKey("patch", 1))))["patch@1"]
+        beside = backbone(image, [FeatureKey("mean"), FeatureKey("patch", 1)])["patch@1"]
     assert torch.equal(alone, beside)
 
 

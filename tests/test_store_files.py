@@ -1,13 +1,11 @@
 """Files under their final names are complete, whatever stops the writer."""
 
 import errno
-import json
 import os
 import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,6 @@ from benchkit.store.files import (
     replacing,
     temporary,
     write_json,
-    write_json_once,
     write_text,
 )
 
@@ -153,9 +150,6 @@ def test_without_hard_links_a_copy_is_made(tmp_path, monkeypatch):
     assert contents(tmp_path) == {"a": "x", "b": "x"}
     assert not os.path.samefile(tmp_path / "a", tmp_path / "b")
     assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o444
-    assert write_json_once(tmp_path / "c.json", 1)
-    assert not write_json_once(tmp_path / "c.json", 2)
-    assert json.loads((tmp_path / "c.json").read_text()) == 1
     assert not [p for p in tmp_path.iterdir() if ".tmp-" in p.name]
 
 
@@ -177,30 +171,6 @@ def test_linking_what_is_missing_names_it(tmp_path):
     with pytest.raises(RunError, match="gone/part"):
         link_or_copy(tmp_path / "gone" / "part", tmp_path / "b")
     assert list(tmp_path.iterdir()) == []
-
-
-ONCE = """
-import os, sys, time
-from pathlib import Path
-from benchkit.store import files
-if sys.argv[3] == "copy":
-    def no_links(*_): raise OSError(1, "no links")
-    files.os.link = no_links
-while not Path(sys.argv[2]).exists(): time.sleep(.001)
-print(files.write_json_once(Path(sys.argv[1]), {"pid": os.getpid(), "pad": "x" * 100000}))
-"""
-
-
-@pytest.mark.parametrize("way", ["link", "copy"])
-def test_one_winner_among_eight_processes(tmp_path, way):
-    workers = [python(ONCE, tmp_path / "plan.json", tmp_path / "go", way) for _ in range(8)]
-    time.sleep(0.5)
-    (tmp_path / "go").touch()
-    won = {worker.pid: worker.communicate()[0].strip() for worker in workers}
-    winners = [pid for pid, answer in won.items() if answer == "True"]
-    assert sorted(won.values()) == ["False"] * 7 + ["True"]
-    assert json.loads((tmp_path / "plan.json").read_text())["pid"] == winners[0]
-    assert not [p for p in tmp_path.iterdir() if ".tmp-" in p.name]
 
 
 def test_clear_dead_removes_only_what_the_dead_left(tmp_path):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from benchkit.errors import UsageError
-from benchkit.features import FINAL, FeatureKey, Layer, Wants
+from benchkit.features import FINAL, FeatureKey, Layer
 
 Features = dict[str, Tensor]
 
@@ -86,7 +86,7 @@ class Backbone(nn.Module):
         """
         raise NotImplementedError
 
-    def forward(self, image: Tensor, keys: Wants | Iterable[FeatureKey | str]) -> Features:
+    def forward(self, image: Tensor, keys: Iterable[FeatureKey | str]) -> Features:
         """All features asked for, from one forward of the net.
 
         Args:
@@ -100,8 +100,7 @@ class Backbone(nn.Module):
         Raises:
             UsageError: the model gives no such feature, or something of another shape or dtype than it should.
         """
-        wanted = keys.keys if isinstance(keys, Wants) else keys
-        parsed = [FeatureKey.parse(key) if isinstance(key, str) else key for key in wanted]
+        parsed = [FeatureKey.parse(key) if isinstance(key, str) else key for key in keys]
         layers = list(dict.fromkeys(key.layer for key in parsed))
         given = self.tokens(image, layers)
         if not isinstance(given, list | tuple) or len(given) != len(layers):
@@ -150,7 +149,7 @@ class Backbone(nn.Module):
             raise UsageError(f"{self.name}: {key} has {shape[1]} channels in one batch and {known} in another.")
 
     @torch.inference_mode()
-    def shapes(self, height: int, width: int, keys: Wants | Iterable[FeatureKey | str]) -> dict[str, tuple[int, ...]]:
+    def shapes(self, height: int, width: int, keys: Iterable[FeatureKey | str]) -> dict[str, tuple[int, ...]]:
         """The shape of one row of each feature for images of that size, found by one forward of one black image."""
         some = next(self.parameters(), None)
         device, dtype = ("cpu", torch.float32) if some is None else (some.device, some.dtype)

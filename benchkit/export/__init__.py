@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from benchkit.errors import BenchkitError
-    from benchkit.export.job import Outcome
+    from benchkit.export.job import Job, Outcome
     from benchkit.registry import Component
 
 
@@ -35,15 +35,11 @@ def export(
     Args:
         conf: a stem from configs/, a path, or None when `components` bring the backbone.
         benchmarks: instances or families.
-        arguments: `key=value` settings.
+        arguments: `key=value` settings; checkpoint, random, limit: short for three of them.
         components: parts at hand instead of names ("model.backbone": a registry.Component).
-        tag: name of the experiment; default from the conf.
-        checkpoint, random, limit: short for model.backbone.checkpoint, model.random, data.limit.
-        overwrite: make tags again, also when other settings made them.
-        shard: "I/N", from 0: this process's share of the images.
-        finish: forward nothing, only finish tags whose images are banked.
-        outputs: outputs folder.
-        yes: write more than 20 GB without asking.
+        tag: default from the conf; overwrite: make it again, also when other settings made it.
+        shard: "I/N", from 0: this process's share of the images; finish: none, only finish tags that are banked.
+        outputs: outputs folder; yes: write more than 20 GB without asking.
         say: gets notes and plans, one paragraph each; default standard error.
         command: kept in the record.
 
@@ -54,11 +50,8 @@ def export(
         UsageError: the arguments cannot be read, or set what no benchmark named here reads.
         KeyboardInterrupt: after finished rows were written.
     """
-    from benchkit.conf.build import build
-    from benchkit.errors import BenchkitError
     from benchkit.export.job import Job
     from benchkit.export.run import Options, export_jobs
-    from benchkit.store.outputs import Outputs
 
     options = Options(overwrite=overwrite, shard=_shard(shard), only_finish=finish, yes=yes)
     if say is not None:
@@ -66,20 +59,35 @@ def export(
     given = [*arguments, *_short(checkpoint, random, limit)]
     named = [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks))
     _refuse_idle(given, named)
-    jobs: list[Job | BenchkitError] = []
-    for benchmark in named:
-        try:
-            built = build(conf, benchmark, given, components)
-            for note in built.notes:
-                options.say(note)
-            job = Job(built, Outputs(outputs), tag, command)
-            for note in job.dataset.notes():
-                options.say(note)
-            jobs.append(job)
-        except BenchkitError as error:
-            jobs.append(error)
+    jobs = [_job(conf, each, given, components, outputs, tag, command, options.say) for each in named]
     ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))
     return [next(ends) if isinstance(job, Job) else job for job in jobs]
+
+
+def _job(
+    conf: str | Path | None,
+    benchmark: str,
+    arguments: Sequence[str],
+    components: Mapping[str, Component] | None,
+    outputs: str | Path | None,
+    tag: str | None,
+    command: str,
+    say: Callable[[str], None],
+) -> Job | BenchkitError:
+    """One benchmark's job, after its notes were said; or why there can be none."""
+    from benchkit.conf.build import build
+    from benchkit.errors import BenchkitError
+    from benchkit.export.job import Job
+    from benchkit.store.outputs import Outputs
+
+    try:
+        built = build(conf, benchmark, arguments, components)
+        job = Job(built, Outputs(outputs), tag, command)
+    except BenchkitError as error:
+        return error
+    for note in (*built.notes, *job.dataset.notes()):
+        say(note)
+    return job
 
 
 def _refuse_idle(arguments: Sequence[str], named: Sequence[str]) -> None:

@@ -55,10 +55,9 @@ class Forward:
         self._buffers: dict[tuple[int, int], Any] = {}
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of one row per key, from one forward of a grey image."""
-        h, w = self.preprocess.shape(self.preprocess.size, self.preprocess.size)
-        grey = self.torch.full((1, 3, h, w), 128, dtype=self.torch.uint8)
-        return {key: tuple(value.shape[1:]) for key, value in self._run(grey).items()}
+        """Shape of one row per key."""
+        height, width = self.preprocess.shape(self.preprocess.size, self.preprocess.size)
+        return self.backbone.shapes(height, width, self.keys)
 
     def answers(self, images: np.ndarray) -> dict[str, np.ndarray]:
         """Features of a batch of inputs uint8 (B, h, w, 3): float32 by key."""

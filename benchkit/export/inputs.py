@@ -87,10 +87,6 @@ def _sources(package: str) -> str | None:
     return digest.hexdigest() if files else None
 
 
-def given_model(conf: Conf) -> str | None:
-    """What tells a model given as an object from another: the identity its features would have; None for named models."""
-    if not getattr(conf.backbone.component.build, "of_object", False):
-        return None
-    from benchkit.export.model import LoadedModel
-
-    return LoadedModel(conf).identity_hash
+def is_object(conf: Conf) -> bool:
+    """Whether the model was given as an object: no conf holds it, so what it does is compared."""
+    return getattr(conf.backbone.component.build, "of_object", False)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -22,6 +22,9 @@ from benchkit.provenance.record import matches, read_record
 from benchkit.store.files import replacing, write_json
 from benchkit.store.lock import exclusive
 from benchkit.store.outputs import Outputs
+
+if TYPE_CHECKING:
+    from benchkit.export.model import LoadedModel
 
 NO_SPLIT = "none"
 SCORE_FILES = ("results.h5", "summaries.json")  # eval makes these
@@ -85,8 +88,6 @@ class Job:
             if not split.items:
                 raise UsageError(f"split {split.name!r} of {self.conf.data.name} is empty.")
         self.skipped = check_readable(list(splits.values()), data.on_error)
-        if data.on_duplicate not in ("stop", "keep"):
-            raise UsageError(f"data.on_duplicate={data.on_duplicate} is not one of stop, keep.")
         self.duplicates = check_duplicates(self.train, self.test, data.on_duplicate == "keep")
         self.family.check(self.test.truth(self.test.items))
         self.untrained = untrained_classes(self.train, self.test)
@@ -110,8 +111,15 @@ class Job:
             "train_id": self.train.id if self.train else None,
             "checkpoint": inputs.checkpoint(self.conf, known),
             "code": inputs.own_code(self.conf),
-            "model": inputs.given_model(self.conf),
+            "model": self.model.identity_hash if inputs.is_object(self.conf) else None,
         }
+
+    @cached_property
+    def model(self) -> LoadedModel:
+        """The backbone, loaded when it is first needed; an object's identity needs it early."""
+        from benchkit.export.model import LoadedModel
+
+        return LoadedModel(self.conf)
 
     def _plan(self) -> dict[str, Any] | None:
         try:

@@ -40,12 +40,6 @@ class LoadedModel:
     def __init__(self, conf: Conf) -> None:
         self.conf = conf
         data, model = conf.data.settings, conf.model
-        if model.precision not in ("fp32", "bf16", "fp16"):
-            raise UsageError(f"model.precision={model.precision} is not one of fp32, bf16, fp16.")
-        if model.batch_size < 1:
-            raise UsageError(f"model.batch_size={model.batch_size}: give a number above 0.")
-        if model.on_nonfinite not in ("stop", "skip"):
-            raise UsageError(f"model.on_nonfinite={model.on_nonfinite} is not one of stop, skip.")
         self.device = choose_device(model.device)
         self.backbone = conf.backbone.component.build(
             conf.backbone.settings, size=data.size, random=model.random, seed=model.seed, pad=data.resize == "pad"

@@ -73,13 +73,11 @@ def _backbone_key(job: Job) -> str:
 
 
 def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome | BenchkitError]:
-    from benchkit.export.model import LoadedModel
-
     first = next(iter(jobs.values()))
     ends: dict[int, Outcome | BenchkitError] = {}
     keys: dict[int, list[Any]] = {}
     try:
-        model = LoadedModel(first.conf)
+        model = first.model
         for number, job in jobs.items():
             try:
                 wanted = model.keys(job)

@@ -30,11 +30,6 @@ class Split:
     items: list[str]
     facts: Mapping[str, Facts]
 
-    @property
-    def views(self) -> list[str]:
-        """Views of all items, in name order, each once."""
-        return sorted({view for item in self.items for view in self.dataset.views(item)})
-
     @cached_property
     def id(self) -> str:
         """dataset_id of this split (design: identity and comparability)."""
@@ -83,8 +78,6 @@ def limited(dataset: Dataset, names: Sequence[str], limit: int | None) -> list[s
     """At most `limit` items, equally many per class, chosen by the hash of their names: 100 are a subset of 200."""
     if limit is None or limit >= len(names):
         return sorted(names)
-    if limit < 1:
-        raise UsageError(f"data.limit={limit}: give a number above 0.")
     by_label: dict[str | None, list[tuple[bytes, str]]] = defaultdict(list)
     for name in names:
         by_label[dataset.label(name)].append((hashlib.sha256(name.encode()).digest(), name))
@@ -136,8 +129,6 @@ def check_readable(splits: Sequence[Split], on_error: str) -> dict[str, str]:
     Raises:
         UsageError: there are some and `on_error` is stop, or no other image is left of a class; names the files.
     """
-    if on_error not in ("stop", "skip"):
-        raise UsageError(f"data.on_error={on_error} is not one of stop, skip.")
     bad = {item: why for split in splits for item, why in split.bad().items()}
     if bad and on_error == "stop":
         raise UsageError(

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from benchkit.errors import RunError
-from benchkit.store.lock import exclusive
 
 READ_ONLY = 0o444
 _TEMPORARY = re.compile(r"\.tmp-(?P<host>[^-]*)-(?P<boot>[^-]*)-(?P<pid>\d+)-[0-9a-f]+$")
@@ -113,29 +112,6 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write strict JSON (no NaN) atomically; keys keep their order, which is the order of tables."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-
-
-def write_json_once(path: Path, value: Any) -> bool:
-    """Write JSON unless `path` exists already; of several processes exactly one gets True."""
-    unfinished = temporary(path)
-    write_json(unfinished, value)
-    try:
-        os.link(unfinished, path)
-    except FileExistsError:
-        return False
-    except OSError:  # no hard links here
-        return _rename_once(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return True
-
-
-def _rename_once(source: Path, target: Path) -> bool:
-    with exclusive(target.with_name(target.name + ".lock")):
-        if target.exists():
-            return False
-        os.replace(source, target)
-        return True
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -14,7 +14,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import images
 
 COUNT, SIDE = 10_000, 48
-MODEL = ["model.backbone.name=timm", "model.backbone.arch=vit_small_patch16_224", "model.random=true", "data.size=48"]
 
 
 def run(threads: int) -> list[dict]:

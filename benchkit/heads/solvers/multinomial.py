@@ -21,6 +21,7 @@ from benchkit.heads.solvers.blocks import check_labels, check_rows, fixed_thread
 
 STRENGTHS = tuple(float(c) for c in 10 ** np.linspace(-6, 5, 45))
 ABSENT = -1e4  # intercept of a class without train rows: finite in fp16, and its probability is 0
+_ROWS = 16384  # rows whose logits are held at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,27 +102,34 @@ def fit_path(
     check_labels(labels, len(features), n_classes)
     if len(strengths) == 0 or not all(0 < c < np.inf for c in strengths):
         raise UsageError(f"strengths must be finite numbers above 0, not {list(strengths)}.")
-    present, inner = np.unique(labels, return_inverse=True)
-    weights = np.zeros((len(strengths), features.shape[1], n_classes), np.float32)
-    intercepts = np.full((len(strengths), n_classes), ABSENT, np.float32)
+    count, present = len(strengths), np.unique(labels)
+    weights = np.zeros((count, features.shape[1], n_classes), np.float32)
+    intercepts = np.full((count, n_classes), ABSENT, np.float32)
     intercepts[:, present] = 0
-    n_iter, loss = np.zeros(len(strengths), np.int64), np.zeros(len(strengths))
-    converged = np.ones(len(strengths), bool)
+    found = Solution(
+        tuple(map(float, strengths)), weights, intercepts,
+        n_iter=np.zeros(count, np.int64), loss=np.zeros(count), converged=np.ones(count, bool), train_accuracy=np.zeros(count),
+    )  # fmt: skip
     with fixed_threads(threads):
-        if len(present) > 1:
-            from benchkit.heads.solvers import lbfgs
+        if len(present) > 1:  # else every strength gives the same classifier
+            _solve(found, features, labels, max_iter, tol, threads)
+        found.train_accuracy[:] = _accuracy_and_loss(weights, intercepts, features, labels)[0]
+    return found
 
-            problem = lbfgs.rotate(features, inner, len(present))
-            order = np.argsort(strengths, kind="stable")
-            scales = np.asarray(strengths, float)[order] * len(features)
-            penalties = [float(p) for p in (2 if len(present) == 2 else 1) / scales]
-            for at, scale, end in zip(
-                order, scales, lbfgs.path(problem, penalties, max_iter, tol, threads), strict=True
-            ):
-                weights[at][:, present], intercepts[at][present] = problem.back(end.point)
-                n_iter[at], loss[at], converged[at] = end.iterations, end.value * scale, end.converged
-        train_accuracy = _accuracies(weights, intercepts, features, labels)
-    return Solution(tuple(map(float, strengths)), weights, intercepts, n_iter, loss, converged, train_accuracy)
+
+def _solve(found: Solution, features: np.ndarray, labels: np.ndarray, max_iter: int, tol: float, threads: int) -> None:
+    """Fill in the classifiers of all strengths, from the strongest penalty to the weakest."""
+    from benchkit.heads.solvers import lbfgs
+
+    present, inner = np.unique(labels, return_inverse=True)
+    problem = lbfgs.rotate(features, inner, len(present))
+    order = np.argsort(found.strengths, kind="stable")
+    scales = np.asarray(found.strengths)[order] * len(features)
+    penalties = [float(p) for p in (2 if len(present) == 2 else 1) / scales]
+    ends = lbfgs.path(problem, penalties, max_iter, tol, threads)
+    for at, scale, end in zip(order, scales, ends, strict=True):
+        found.weights[at][:, present], found.intercepts[at][present] = problem.back(end.point)
+        found.n_iter[at], found.loss[at], found.converged[at] = end.iterations, end.value * scale, end.converged
 
 
 def fit(features: np.ndarray, labels: np.ndarray, strength: float, n_classes: int, *, threads: int) -> Solution:
@@ -189,11 +197,20 @@ def choose_strength(
         alone = int((counts == 1).sum())
         return _unchosen(len(features), f"C = 1: {alone} classes have one train item, so no stratified hold-out exists")
     held = _held_out(labels, counts, names, holdout, seed)
-    candidates = tuple(sorted(map(float, strengths)))
+    return _best(features, labels, held, tuple(sorted(map(float, strengths))), n_classes, threads)
+
+
+def _best(
+    features: np.ndarray,
+    labels: np.ndarray,
+    held: np.ndarray,
+    candidates: tuple[float, ...],
+    n_classes: int,
+    threads: int,
+) -> Choice:
     path = fit_path(features[~held], labels[~held], candidates, n_classes, threads=threads)
     with fixed_threads(threads):
-        accuracy = _accuracies(path.weights, path.intercepts, features[held], labels[held])
-        losses = _log_losses(path.weights, path.intercepts, features[held], labels[held])
+        accuracy, losses = _accuracy_and_loss(path.weights, path.intercepts, features[held], labels[held])
     best = int(np.lexsort((losses, -accuracy))[0])
     reason = f"best of {len(candidates)} on {int(held.sum())} held-out items: accuracy {accuracy[best]:.4f}"
     return Choice(candidates[best], candidates, accuracy, np.flatnonzero(~held), reason)
@@ -225,23 +242,19 @@ def _logits(weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, b
     return out
 
 
-def _log_losses(weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Float64 (S,): mean of -log probability of the true class, in nats."""
-    losses = np.empty(len(weights))
-    for at, (matrix, intercept) in enumerate(zip(weights, intercepts, strict=True)):
-        answers = _logits(matrix, intercept, features, 1024).astype(np.float64)
-        answers -= answers.max(axis=1, keepdims=True)
-        losses[at] = (np.log(np.exp(answers).sum(axis=1)) - answers[np.arange(len(labels)), labels]).mean()
-    return losses
-
-
-def _accuracies(weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Float64 (S,): share of rows whose true class has the one largest logit; a tie counts as wrong."""
-    accuracy = np.empty(len(weights))
-    rows = np.arange(len(labels))
-    for at, (matrix, intercept) in enumerate(zip(weights, intercepts, strict=True)):
-        answers = _logits(matrix, intercept, features, 1024)
-        truth = answers[rows, labels]
-        answers[rows, labels] = -np.inf
-        accuracy[at] = (truth > answers.max(1)).mean()
-    return accuracy
+def _accuracy_and_loss(
+    weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Float64 (S,) each: share of rows whose class has the one largest logit (a tie is wrong), mean log loss in nats."""
+    accuracy, loss = np.zeros(len(weights)), np.zeros(len(weights))
+    for start in range(0, len(labels), _ROWS):
+        part, truth = features[start : start + _ROWS], labels[start : start + _ROWS]
+        rows = np.arange(len(truth))
+        for at, (matrix, intercept) in enumerate(zip(weights, intercepts, strict=True)):
+            answers = _logits(matrix, intercept, part, 1024)
+            own = answers[rows, truth].astype(np.float64)
+            top = answers.max(axis=1, keepdims=True).astype(np.float64)
+            loss[at] += (np.log(np.exp(answers - top).sum(axis=1)) + top[:, 0] - own).sum()
+            answers[rows, truth] = -np.inf
+            accuracy[at] += (own > answers.max(axis=1)).sum()
+    return accuracy / len(labels), loss / len(labels)

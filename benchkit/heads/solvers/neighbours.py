@@ -65,24 +65,37 @@ def vote(
         UsageError: shapes, labels, k, temperature or skip_self out of range.
         RunError: features are not finite.
     """
-    import torch
-
     own = np.full(len(queries), -1, np.int64) if skip_self is None else np.asarray(skip_self, np.int64)
     check_rows(train, "train features")
     check_rows(queries, "query features")
     check_labels(train_labels, len(train), n_classes)
     _check_vote(train, queries, own, k, temperature)
+    with fixed_threads(threads):
+        return _votes(train, train_labels, queries, own, n_classes, k, temperature, block)
+
+
+def _votes(
+    train: np.ndarray,
+    train_labels: np.ndarray,
+    queries: np.ndarray,
+    own: np.ndarray,
+    n_classes: int,
+    k: int,
+    temperature: float,
+    block: int,
+) -> np.ndarray:
+    import torch
+
     labels = torch.from_numpy(np.asarray(train_labels, np.int64))
     votes = np.zeros((len(queries), n_classes), np.float32)
-    with fixed_threads(threads):
-        directions = _unit(torch.tensor(np.asarray(train, np.float32)))
-        done = 0
-        for used, part in padded_blocks(queries, block):
-            out = torch.full((block,), -1, dtype=torch.int64)
-            out[:used] = torch.from_numpy(own[done : done + used])
-            keys = _nearest(directions, _unit(torch.tensor(part)), out, k)
-            votes[done : done + used] = _weigh(keys, labels, n_classes, temperature)[:used]
-            done += used
+    directions = _unit(torch.tensor(np.asarray(train, np.float32)))
+    done = 0
+    for used, part in padded_blocks(queries, block):
+        out = torch.full((block,), -1, dtype=torch.int64)
+        out[:used] = torch.from_numpy(own[done : done + used])
+        keys = _nearest(directions, _unit(torch.tensor(part)), out, k)
+        votes[done : done + used] = _weigh(keys, labels, n_classes, temperature)[:used]
+        done += used
     return votes
 
 
