@@ -8,6 +8,7 @@ from typing import Any
 
 from benchkit.conf.build import Conf
 from benchkit.conf.schema import hints, nested
+from benchkit.provenance.identity import canonical
 
 ABSENT = "(not there)"
 
@@ -39,7 +40,7 @@ def counts_of(sections: Mapping[str, type]) -> Callable[[str], bool]:
 
 def identity_view(conf: Conf) -> dict[str, Any]:
     """The plain conf without fields that cannot change a result; whole floats are ints, so that 1 equals 1.0."""
-    return _view(conf.plain(), "", counts(conf))
+    return canonical(_view(conf.plain(), "", counts(conf)))
 
 
 def differences(
@@ -103,6 +104,4 @@ def _view(value: Any, place: str, counted: Callable[[str], bool]) -> Any:
     if isinstance(value, Mapping):
         below = {key: f"{place}.{key}" if place else key for key in value}
         return {key: _view(each, below[key], counted) for key, each in value.items() if counted(below[key])}
-    if isinstance(value, list):
-        return [_view(each, place, counted) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class Forward:
         self.images = 0
         self._buffers: dict[tuple[int, int], Any] = {}
 
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of one row per key."""
         height, width = self.preprocess.shape(self.preprocess.size, self.preprocess.size)
@@ -133,7 +135,7 @@ class Forward:
         return features[key][position[id(item)]]
 
     def _row_shape(self, key: str, features: Mapping[str, np.ndarray]) -> tuple[int, ...]:
-        return features[key].shape[1:] if key in features else self.shapes()[key]
+        return features[key].shape[1:] if key in features else self.shapes[key]
 
     def _features(self, good: list[Decoded]) -> dict[str, np.ndarray]:
         rows = [d.pixels for d in good]

@@ -78,7 +78,7 @@ class LoadedModel:
         return {
             "bank_version": BANK_VERSION,
             "weights": self.weights,
-            "upstream": getattr(self.backbone, "upstream", None),
+            "upstream": self.backbone.upstream,
             "code": self._code(),
             "probe": self._probe(),
             "architecture": {k: v for k, v in settings.items() if k not in ("checkpoint", "pretrained", "weights")},
@@ -135,7 +135,7 @@ class LoadedModel:
             "about": self.conf.about,
             "backbone": {
                 "name": self.name,
-                "notes": list(getattr(self.backbone, "notes", ())),
+                "notes": list(self.backbone.notes),
                 "parameters": parameters,
                 "weights": self.weights,
                 "depth": self.backbone.depth,

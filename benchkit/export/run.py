@@ -78,6 +78,8 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
     keys: dict[int, list[Any]] = {}
     try:
         model = first.model
+        for note in filter(None, model.backbone.notes):
+            options.say(f"{model.name}: {note}")
         for number, job in jobs.items():
             try:
                 wanted = model.keys(job)
@@ -142,7 +144,7 @@ def _check_disk(forward: Any, bank: Bank, lacking: int, total: int, options: Opt
     Raises:
         UsageError: the disk has less room, or more than 20 GB are to be written without `yes`.
     """
-    row = sum(_bytes(shape) * forward.dtype(key).itemsize for key, shape in forward.shapes().items()) + 4096
+    row = sum(_bytes(shape) * forward.dtype(key).itemsize for key, shape in forward.shapes.items()) + 4096
     expected, free = lacking * row, shutil.disk_usage(bank.folder).free
     options.say(
         f"{total:,} images, {lacking:,} to forward, at most {_size(expected)} of features to {bank.folder} "

@@ -68,13 +68,15 @@ def seal_of(record: Mapping[str, Any]) -> str:
     return identity_hash({key: value for key, value in record.items() if key != SEAL})
 
 
+def file_sha256(path: Path) -> str:
+    """sha256 of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
 def describe_file(path: Path, content: str | None = None) -> dict[str, Any]:
     """sha256 and bytes of a file, and its content hash where it has one."""
-    digest = hashlib.sha256()
-    with path.open("rb") as handle:
-        while block := handle.read(1 << 20):
-            digest.update(block)
-    facts: dict[str, Any] = {"sha256": digest.hexdigest(), "bytes": path.stat().st_size}
+    facts: dict[str, Any] = {"sha256": file_sha256(path), "bytes": path.stat().st_size}
     return {**facts, "content": content} if content else facts
 
 
@@ -90,7 +92,7 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
 def unaltered(path: Path, record: Mapping[str, Any]) -> bool:
     """Whether a file is byte for byte the one that the record speaks of; reads all of it."""
     facts = record["files"].get(path.name)
-    return facts is not None and path.is_file() and describe_file(path)["sha256"] == facts["sha256"]
+    return facts is not None and path.is_file() and file_sha256(path) == facts["sha256"]
 
 
 def matches(folder: Path, record: dict[str, Any], names: tuple[str, ...] = ()) -> str | None:

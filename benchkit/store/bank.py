@@ -132,10 +132,6 @@ class Bank:
         except KeyError:
             raise RunError(f"{self.folder} has no {column} of image {name}. Export again to make it.") from None
 
-    def parts(self) -> list[Path]:
-        """The parts in name order."""
-        return [self.folder / name for name in sorted(self._scanned)]
-
     def close(self) -> None:
         """Close every part."""
         self._parts.close()

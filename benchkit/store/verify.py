@@ -6,7 +6,6 @@ beside them, a record with its own seal, and a bank's identity with the name of 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from benchkit.errors import BenchkitError, RunError
 from benchkit.provenance.identity import canonical, identity_hash
 from benchkit.provenance.record import NAME as RECORD
-from benchkit.provenance.record import SEAL, seal_of
+from benchkit.provenance.record import SEAL, file_sha256, seal_of
 from benchkit.store.content import features_hash, table_hash
 from benchkit.store.features import TagFeatures
 from benchkit.store.table import Table
@@ -171,11 +170,7 @@ def _folder_hash(folder: Path) -> str:
 
 
 def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
     try:
-        with file.open("rb") as handle:
-            while block := handle.read(1 << 20):
-                digest.update(block)
+        return file_sha256(file)
     except OSError as error:
         raise RunError(f"{file} cannot be read: {error.strerror or error}.") from error
-    return digest.hexdigest()
