@@ -73,7 +73,7 @@ def build_module(
     backbone.preprocess = Preprocess(
         size, settings.interpolation, _three(settings.mean), _three(settings.std), settings.crop_pct
     )
-    backbone.notes = (*notes, reading.note)
+    backbone.notes = (*notes, f"its output is read as {reading.note}")
     return backbone
 
 

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,16 @@ import numpy as np
 PARTS = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in ("all", "images"))
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run the named parts, or all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=PARTS)
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--long", action="store_true", help="also the figures that take minutes")
-    given = parser.parse_args()
+    given = parser.parse_args(argv)
+    unknown = set(given.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {sorted(unknown)[0]!r}; there are {', '.join(PARTS)}")
     sys.path.insert(0, str(Path(__file__).parent))
     for name in given.parts or PARTS:
         run = importlib.import_module(name).run
