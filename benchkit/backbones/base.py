@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +25,13 @@ class Preprocess:
     mean: tuple[float, ...] | None = (0.485, 0.456, 0.406)  # None: nobody said it, and it cannot be inferred
     std: tuple[float, ...] | None = (0.229, 0.224, 0.225)
     crop_pct: float = 0.875
+
+
+class Label(NamedTuple):
+    """A class of a model's own classifier: WordNet id ("n02124075", "" where there is none) and its English names."""
+
+    wnid: str
+    names: tuple[str, ...]
 
 
 class Tokens(NamedTuple):
@@ -58,6 +65,8 @@ class Backbone(nn.Module):
         patch: side of a patch in pixels, None for a model without patches; stride: of the last map.
         preprocess: the model's own preprocessing.
         can_norm: whether `inner_norm`, the model's final norm, fits inner layers.
+        labels: classes of `logits@final` in their order; empty where there is no classifier or nobody names its classes.
+        logit_scale, logit_bias: of an image-text model: its logits are scale x cosine + bias; else None.
     """
 
     name: str = "backbone"
@@ -72,10 +81,22 @@ class Backbone(nn.Module):
     can_norm: bool = False
     notes: tuple[str, ...] = ()  # what the loading of the weights had to say
     upstream: str | None = None  # the library and version whose code runs, where one does
+    labels: tuple[Label, ...] = ()
+    logit_scale: float | None = None
+    logit_bias: float | None = None
 
     def inner_norm(self, values: Tensor) -> Tensor:
         """The model's final norm over the last axis of an inner layer's tokens; only where `can_norm`."""
         raise NotImplementedError
+
+    def text(self, prompts: Sequence[str]) -> Tensor:
+        """Embeddings (P, D) of prompts in the space of `proj@final`, not normalised; image-text models only.
+
+        The model's own tokenizer and context length; called without gradients, on the model's device.
+        """
+        raise UsageError(
+            f"{self.name} has no text tower: zero-shot needs an image-text model, such as a CLIP or SigLIP."
+        )
 
     def tokens(self, image: Tensor, layers: list[Layer]) -> list[Any]:
         """One `Tokens` (or a pair cls, map) per layer, in order, from one forward.
