@@ -144,6 +144,25 @@ def plan_keys(request: Any, pool: str, norm: bool, kind: str, backbone_info: Bac
     return [FeatureKey(chosen, layer, norm and layer != FINAL) for layer in layers]
 
 
+def plan_fixed(pool: str, request: Any, chosen_pool: str, head: str, backbone_info: BackboneInfo) -> list[FeatureKey]:
+    """The one key of a head that reads a fixed pool of the final output, such as logits or proj.
+
+    Raises:
+        UsageError: the backbone has no such output, or the conf asks for other features.
+    """
+    if request != FINAL or chosen_pool not in ("default", pool):
+        raise UsageError(
+            f"the head {head} reads {pool}@final, so model.features.layers={request} and "
+            f"model.features.pool={chosen_pool} have no use: drop them."
+        )
+    if pool not in backbone_info.pools:
+        raise UsageError(
+            f"the head {head} reads {pool}@final, and {backbone_info.name} gives {', '.join(backbone_info.pools)} only: "
+            "take another head or another model."
+        )
+    return [FeatureKey(pool)]
+
+
 def _check(pool: str, layer: Layer, norm: bool, info: BackboneInfo) -> None:
     here = info.pools if layer == FINAL else info.inner_pools
     if pool not in here:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from benchkit.errors import RunError
 from benchkit.export.forward import NOT_FINITE
 from benchkit.export.job import Job
 from benchkit.export.split import Split, check_left
+from benchkit.export.texts import read_texts
 from benchkit.heads.base import Head
 from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import NAME, SCHEMA, describe_file, sealed
@@ -30,23 +31,24 @@ from benchkit.store.columns import Ragged
 from benchkit.store.content import file_hash
 from benchkit.store.features import TagFeatures, write_features
 from benchkit.store.files import link_or_copy, put_in_place, replacing, sync, write_json
-from benchkit.store.items import TableItems
+from benchkit.store.items import ArrayItems, TableItems
 from benchkit.store.table import Table, write_table
+
+if TYPE_CHECKING:
+    from benchkit.export.model import LoadedModel
 
 FIT_THREADS = min(8, os.cpu_count() or 1)  # fixed, since the bits of a fit may depend on it
 
 
-def finish(
-    job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any], model_facts: Mapping[str, Any]
-) -> None:
+def finish(job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any], model: LoadedModel) -> None:
     """Build and publish every file of the tag; whoever calls it holds the tag's lock.
 
     Args:
         job: the tag.
-        bank: covers all views of the job.
+        bank: covers all views of the job, and the prompts of its head.
         keys: the feature keys that the head reads and the tag keeps.
         timings: seconds by stage so far.
-        model_facts: `about`, parameters and weights of the backbone, for the record.
+        model: the backbone, for what the head and the record have to know of it.
     """
     started = time.monotonic()
     build = job.parts / "build"
@@ -64,9 +66,12 @@ def finish(
     link_or_copy(job.outputs.targets(targets["targets"]), build / "targets.h5")
     if job.train is not None:
         targets["train_targets"] = _write_targets(job, job.train, _items(job.train, skipped))
+    prompts = job.head.prepare(model.side, job.dataset.meta())
+    if prompts:
+        job.head.read_texts(read_texts(bank, prompts))
     log = _predict(job, build, keys, items, targets.get("train_targets"))
     job.write_conf(build / "conf.yaml")
-    record = _record(job, build, bank, keys, targets, skipped, model_facts)
+    record = _record(job, build, bank, keys, targets, skipped, model.facts)
     record["head"] = {"name": job.conf.head.name, "log": log, "threads": FIT_THREADS}
     record["timings"] = {**timings, "finish": time.monotonic() - started}
     write_json(build / NAME, sealed(record))
@@ -148,15 +153,25 @@ def _predict(
             truth = TableItems(table)
             if job.family.floor_head:
                 whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
-            with TagFeatures(build, truth.names) as features:
-                head.fit(key, features.joined(keys), truth, job.conf.model.seed, FIT_THREADS)
-    with TagFeatures(build, list(items)) as features:
-        fields = head.predict(key, features.joined(keys), FIT_THREADS)
+            head.fit(key, _features(job, build, keys, truth.names), truth, job.conf.model.seed, FIT_THREADS)
+    fields = head.predict(key, _features(job, build, keys, items), FIT_THREADS)
     log = head.log()
     whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
-    write_table(build / "predictions.h5", "predictions", items, fields, whole, {"scores_are": head.scores_are})
+    write_table(build / "predictions.h5", "predictions", items, fields, whole, head.meta())
     _write_state(head, build / "head.safetensors")
     return log
+
+
+def _features(job: Job, build: Path, keys: Sequence[str], items: Sequence[str]) -> ArrayItems:
+    """Pooled features by item: (N, C), of items with several views (N, V, C)."""
+    views = [job.dataset.views(item) for item in items]
+    with TagFeatures(build, [view for each in views for view in each]) as features:
+        joined = features.joined(keys)
+    count = len(views[0]) if views else 1
+    if count == 1:
+        return ArrayItems(items, joined.fields, joined.meta)
+    rows = {key: value.reshape(len(items), count, -1) for key, value in joined.fields.items()}
+    return ArrayItems(items, rows, joined.meta)
 
 
 def _floor(job: Job, truth: Any) -> dict[str, Any]:
@@ -207,7 +222,7 @@ def _record(
         "fingerprint": identity_hash(protocol),
         "data": _data(job, targets, skipped),
         "backbone": {**facts["backbone"], "identity": bank.identity, "identity_hash": bank.identity_hash},
-        "features": _features(job, bank, keys),
+        "features": _about_features(job, bank, keys),
         "inputs": job.inputs,
         "files": files,
         "scores": None,
@@ -237,7 +252,7 @@ def _data(job: Job, targets: Mapping[str, str], skipped: Mapping[str, str]) -> d
     }
 
 
-def _features(job: Job, bank: Bank, keys: Sequence[str]) -> dict[str, Any]:
+def _about_features(job: Job, bank: Bank, keys: Sequence[str]) -> dict[str, Any]:
     platforms = {identity_hash(p): p for p in bank.platforms.values()}
     requested = job.conf.plain()["model"]["features"]
     return {

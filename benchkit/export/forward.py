@@ -153,6 +153,13 @@ class Forward:
             outputs = self.net(inputs, self.keys)
         return {str(key): value.float().cpu().numpy() for key, value in outputs.items()}
 
+    def texts(self, prompts: Sequence[str]) -> np.ndarray:
+        """Embeddings float32 (batch_size, D) of exactly `model.batch_size` prompts."""
+        torch = self.torch
+        amp = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.model.precision)
+        with torch.inference_mode(), torch.autocast(self.device.type, amp, enabled=amp is not None):
+            return self.backbone.text(prompts).float().cpu().numpy()
+
     def _buffer(self, shape: Any) -> Any:
         """Where the model's input of one shape is written, again and again; devices that allocate fast need none."""
         if self.device.type != "cpu":

@@ -226,6 +226,7 @@ class Job:
             "pool": model["features"]["pool"],
             "norm": model["features"]["norm"],
             "head": model["head"],
+            "head_facts": self.head.protocol(),
             "seed": model["seed"] if self.head.trains else None,
             "eval": view["eval"],
         }

@@ -17,7 +17,8 @@ from benchkit.errors import UsageError
 from benchkit.export.forward import Forward
 from benchkit.export.job import Job
 from benchkit.export.probe import probe
-from benchkit.features import FeatureKey, plan_keys
+from benchkit.features import FeatureKey, plan_fixed, plan_keys
+from benchkit.heads.base import ModelSide
 from benchkit.preprocess import Preprocess
 from benchkit.provenance.code import code_hash
 from benchkit.provenance.identity import identity_hash
@@ -119,9 +120,17 @@ class LoadedModel:
 
     def keys(self, job: Job) -> list[Any]:
         """The feature keys of a job: what the head reads, for every layer asked for."""
-        features = job.conf.model.features
-        kind = job.head.wants().kind or "pool"
-        return plan_keys(features.layers, features.pool, features.norm, kind, self.backbone)
+        features, wants = job.conf.model.features, job.head.wants()
+        if wants.pool:
+            return plan_fixed(wants.pool, features.layers, features.pool, job.conf.head.name, self.backbone)
+        return plan_keys(features.layers, features.pool, features.norm, wants.kind or "pool", self.backbone)
+
+    @property
+    def side(self) -> ModelSide:
+        """What heads may know of the model."""
+        own = self.backbone
+        labels = [(label.wnid, label.names) for label in own.labels]
+        return ModelSide(self.name, labels, own.logit_scale, own.logit_bias)
 
     def forward(self, keys: list[Any]) -> Forward:
         """Ready to fill a bank."""

@@ -16,12 +16,27 @@ from benchkit.errors import BenchkitError, UsageError
 from benchkit.export.batches import Picture, share
 from benchkit.export.finish import finish
 from benchkit.export.job import Job, Outcome
+from benchkit.export.texts import fill_texts
+from benchkit.export.texts import lacking as lacking_texts
 from benchkit.provenance.identity import identity_hash
 from benchkit.store.bank import Bank
 from benchkit.store.files import clear_dead
 from benchkit.store.lock import exclusive
 
 ASK_ABOVE = 20 << 30  # bytes of new features above which --yes is needed
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What a job's head reads of the bank."""
+
+    keys: list[Any]
+    prompts: list[str]
+
+    @property
+    def columns(self) -> list[str]:
+        """The bank's columns of every image."""
+        return [*(f"features/{key}" for key in self.keys), "size", "thumb"]
 
 
 @dataclasses.dataclass
@@ -75,45 +90,48 @@ def _backbone_key(job: Job) -> str:
 def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome | BenchkitError]:
     first = next(iter(jobs.values()))
     ends: dict[int, Outcome | BenchkitError] = {}
-    keys: dict[int, list[Any]] = {}
+    wants: dict[int, Wanted] = {}
     try:
         model = first.model
         for note in filter(None, model.backbone.notes):
             options.say(f"{model.name}: {note}")
         for number, job in jobs.items():
             try:
-                wanted = model.keys(job)
+                wanted = Wanted(model.keys(job), job.head.prepare(model.side, job.dataset.meta()))
                 if job.begin(options.overwrite, _told(job, options)):  # only now: what cannot be made leaves no trace
-                    keys[number] = wanted
+                    wants[number] = wanted
                 else:
                     ends[number] = _unchanged(job)
             except BenchkitError as error:  # this job's layers do not exist; the others' may
                 ends[number] = error
         with Bank(first.outputs.bank(model.folder, model.identity_hash), model.identity) as bank:
-            ends.update(_export_known({n: jobs[n] for n in keys}, keys, model, bank, options))
+            ends.update(_export_known({n: jobs[n] for n in wants}, wants, model, bank, options))
     except BenchkitError as error:
         return {**dict.fromkeys(jobs, error), **ends}
     return ends
 
 
 def _export_known(
-    jobs: dict[int, Job], keys: dict[int, list[Any]], model: Any, bank: Bank, options: Options
+    jobs: dict[int, Job], wants: dict[int, Wanted], model: Any, bank: Bank, options: Options
 ) -> dict[int, Outcome | BenchkitError]:
     """Fill the bank, then finish what it covers, also when the filling stopped early."""
     timings: dict[str, Any] = {}
     stopped: BenchkitError | None = None
     try:
         if jobs and not options.only_finish:
-            timings = _fill(list(jobs.values()), keys, model, bank, options)
+            timings = _fill(list(jobs.values()), wants, model, bank, options)
     except BenchkitError as error:
         stopped = error
-    ends = {n: _settle(job, model, bank, keys[n], timings, options) for n, job in jobs.items()}
+    ends = {n: _settle(job, model, bank, wants[n], timings, options) for n, job in jobs.items()}
     waiting = {n for n, end in ends.items() if isinstance(end, Outcome) and end.state == "waiting"}
     return {n: stopped if stopped and n in waiting else end for n, end in ends.items()}
 
 
-def _fill(jobs: Sequence[Job], keys: dict[int, list[Any]], model: Any, bank: Bank, options: Options) -> dict[str, Any]:
-    wanted = sorted({key for each in keys.values() for key in each}, key=str)
+def _fill(jobs: Sequence[Job], wants: dict[int, Wanted], model: Any, bank: Bank, options: Options) -> dict[str, Any]:
+    wanted = sorted({key for each in wants.values() for key in each.keys}, key=str)
+    prompts = list(dict.fromkeys(prompt for each in wants.values() for prompt in each.prompts))
+    if lacking_texts(bank, prompts):
+        fill_texts(model.forward(wanted), bank, prompts, options.shard)
     pictures = _pictures(jobs)
     mine = share(pictures, model.preprocess, model.conf.model.batch_size, options.shard)
     columns = [*(f"features/{key}" for key in wanted), "size", "thumb"]
@@ -176,20 +194,15 @@ def _size(count: float) -> str:
 
 
 def _settle(
-    job: Job, model: Any, bank: Bank, keys: Sequence[Any], timings: dict[str, Any], options: Options
+    job: Job, model: Any, bank: Bank, wanted: Wanted, timings: dict[str, Any], options: Options
 ) -> Outcome | BenchkitError:
-    """Finish a job whose images are all in the bank; otherwise other shards are still at it."""
-    columns = [*(f"features/{key}" for key in keys), "size", "thumb"]
+    """Finish a job whose images and prompts are all in the bank; otherwise other shards are still at it."""
     outcome = Outcome(job.conf.benchmark, job.tag, job.folder, "finished", forwards=int(timings.get("forwards", 0)))
     bank.scan()
-    lacking = bank.missing((job.facts[view].sha256 for view in job.views), columns)
-    if lacking:
+    absent = _absent(job, bank, wanted)
+    if absent:
         if options.only_finish:
-            named = next(view for view in job.views if job.facts[view].sha256 in lacking)
-            return UsageError(
-                f"{len(lacking)} of {len(set(job.views))} images of {job.conf.benchmark}/{job.tag} are not in the bank yet "
-                f"(the first is {named!r}): run the export, or the shards that are missing, without --finish."
-            )
+            return UsageError(f"{absent}: run the export, or the shards that are missing, without --finish.")
         outcome.state = "waiting"
         return outcome
     try:
@@ -198,8 +211,19 @@ def _settle(
                 clear_dead(folder)
             if job.still_to_finish():
                 started = time.monotonic()
-                finish(job, bank, [str(k) for k in keys], timings, model.facts)
+                finish(job, bank, [str(k) for k in wanted.keys], timings, model)
                 outcome.seconds = time.monotonic() - started
     except BenchkitError as error:
         return error
     return outcome
+
+
+def _absent(job: Job, bank: Bank, wanted: Wanted) -> str:
+    """What the bank lacks of a job, in words; nothing when it covers the job."""
+    images = bank.missing((job.facts[view].sha256 for view in job.views), wanted.columns)
+    if images:
+        named = next(view for view in job.views if job.facts[view].sha256 in images)
+        counts = f"{len(images)} of {len(set(job.views))} images"
+        return f"{counts} of {job.conf.benchmark}/{job.tag} are not in the bank yet (the first is {named!r})"
+    prompts = lacking_texts(bank, wanted.prompts)
+    return f"{len(prompts)} prompts of {job.conf.benchmark}/{job.tag} are not in the bank yet" if prompts else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,31 @@ Arrays = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Wants:
-    """What a head reads: pooled vectors ('pool'), dense maps ('patch'), or nothing of the image (None)."""
+    """What a head reads: pooled vectors ('pool'), dense maps ('patch'), or nothing of the image (None).
+
+    Attributes:
+        kind: see above.
+        pool: the one pool at `final` that it can read (logits, proj); None leaves it to model.features.
+    """
 
     kind: str | None = "pool"
+    pool: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelSide:
+    """What a head may know of the model beside its features.
+
+    Attributes:
+        name: for messages.
+        labels: (WordNet id or "", names) of the classes of `logits@final`; empty where nobody names them.
+        logit_scale, logit_bias: of an image-text model, else None.
+    """
+
+    name: str
+    labels: Sequence[tuple[str, tuple[str, ...]]] = ()
+    logit_scale: float | None = None
+    logit_bias: float | None = None
 
 
 class Head:
@@ -25,18 +48,36 @@ class Head:
     trains = False
     votes = False
     gives: tuple[str, ...] = ()  # the fields of `predict`, by which a benchmark knows beforehand whether they fit
-    scores_are = "logits"  # what `scores` of a classifier mean: logits, votes or log_priors
+    scores_are = "logits"  # what `scores` of a classifier mean: logits, votes or margins (no probabilities)
 
     def wants(self) -> Wants:
         """What is read of the bank."""
         return Wants()
+
+    def prepare(self, model: ModelSide, meta: Mapping[str, Any]) -> list[str]:
+        """Get ready for this model and these data, before the first forward.
+
+        Args:
+            model: what is known of the model.
+            meta: what holds for all targets: `classes`, `class_names`.
+
+        Returns:
+            prompts whose embeddings the head needs, each once; they come with `read_texts`.
+
+        Raises:
+            UsageError: model and data do not fit this head.
+        """
+        return []
+
+    def read_texts(self, embeddings: np.ndarray) -> None:
+        """Take the embeddings of the prompts that `prepare` returned, float32 (P, D), in their order."""
 
     def fit(self, key: str, features: Items, truth: Items, seed: int, threads: int) -> None:
         """Learn from the train items (heads with `trains` or `votes`).
 
         Args:
             key: the feature key to read.
-            features: `read(key)` gives float32 (N, C) or (N, C, h, w).
+            features: `read(key)` gives float32 (N, C), of items with V > 1 views (N, V, C); maps (N, C, h, w).
             truth: the same items' targets, in the same order.
             seed: of everything random, together with item names.
             threads: fixed number of threads, recorded: bits may depend on it.
@@ -45,6 +86,14 @@ class Head:
     def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
         """One column per field, first axis = `features.names`."""
         raise NotImplementedError
+
+    def meta(self) -> dict[str, Any]:
+        """What holds for all predictions; stored with them and read by the score."""
+        return {"scores_are": self.scores_are}
+
+    def protocol(self) -> dict[str, Any]:
+        """What decides about comparability beside the settings; known once `prepare` was called."""
+        return {}
 
     def log(self) -> dict[str, float]:
         """Numbers about the fit (train score, chosen strength): stored under `fit/` and printed beside scores."""
