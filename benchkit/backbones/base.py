@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,13 +18,18 @@ Features = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How a model wants its images: RGB in 0..1, resized to size / crop_pct on the short side, cropped, normalised."""
+    """How a model wants its images: RGB in 0..1, resized, cropped, normalised.
+
+    `resize` crop: the short side to size / crop_pct, then the central size x size. squash: the whole image to
+    size x size. `data.resize`, where somebody sets it, goes first.
+    """
 
     size: int = 224
     interpolation: str = "bicubic"
     mean: tuple[float, ...] | None = (0.485, 0.456, 0.406)  # None: nobody said it, and it cannot be inferred
     std: tuple[float, ...] | None = (0.229, 0.224, 0.225)
     crop_pct: float = 0.875
+    resize: Literal["crop", "squash"] = "crop"
 
 
 class Label(NamedTuple):

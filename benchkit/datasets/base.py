@@ -22,8 +22,8 @@ class DataSettings:
     train_split: str = setting("auto", "the split that heads learn from (train); none for heads that learn nothing")
     limit: int | None = setting(None, "at most so many items per split, stratified, by the hash of their names")
     size: int | None = setting(None, "side of the model's input in pixels (default: the model's own)")
-    resize: Literal["crop", "pad", "squash"] = setting(
-        "crop", "crop (short side, then centre crop), pad (long side, aspect kept) or squash"
+    resize: Literal["crop", "pad", "squash"] | None = setting(
+        None, "crop (short side, then centre crop), pad (long side, aspect kept) or squash (default: the model's own)"
     )
     resize_short: int | None = setting(None, "short side before the crop in pixels (default: size over the crop_pct)")
     decoder: Literal["fast", "pil"] = setting(

@@ -37,11 +37,11 @@ def checkpoint(conf: Conf, known: Mapping[str, Any] | None) -> dict[str, Any] | 
         UsageError: the file or package is not there.
     """
     settings = conf.backbone.settings
-    path = getattr(settings, "checkpoint", None) or getattr(settings, "weights", None)
-    if not path or conf.model.random:
+    path, weights = getattr(settings, "checkpoint", None), getattr(settings, "weights", None) or ""
+    if conf.model.random:
         return None
-    if str(path).startswith("package:"):
-        return _package(str(path).removeprefix("package:"))
+    if not path:  # other names of weights are a library's own, and part of the conf
+        return _package(weights.removeprefix("package:")) if weights.startswith("package:") else None
     file = Path(path).expanduser()
     if not file.is_file():
         raise UsageError(f"the checkpoint {path} does not exist; check model.backbone.checkpoint or --checkpoint.")

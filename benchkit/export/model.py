@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from benchkit.backbones.base import Backbone, module_state_hash
+from benchkit.backbones.base import Preprocess as OwnPreprocess
 from benchkit.conf.build import Conf
 from benchkit.conf.diff import identity_view
 from benchkit.errors import UsageError
@@ -48,27 +49,8 @@ class LoadedModel:
         self.name = conf.stem.rsplit(".", 1)[-1] + ("+random" if model.random else "")
         own = self.backbone.name if self.backbone.name != Backbone.name else conf.backbone.name.rsplit(".", 1)[-1]
         self.folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", own) + ("+random" if model.random else "")
-        self.preprocess = self._preprocess()
+        self.preprocess = input_preprocess(conf, self.backbone.preprocess, self.backbone.stride, self.name)
         self.weights = module_state_hash(self.backbone)
-
-    def _preprocess(self) -> Preprocess:
-        data, chosen, own = self.conf.data.settings, self.conf.model.preprocess, self.backbone.preprocess
-        size, mean, std = data.size or own.size, chosen.mean or own.mean, chosen.std or own.std
-        if mean is None or std is None:
-            raise UsageError(
-                f"say how images of {self.name} are normalised: model.backbone.mean and .std, three numbers each in the 0..1 "
-                "range, as it was trained. They cannot be inferred, and another model's give wrong numbers silently."
-            )
-        return Preprocess(
-            size=size,
-            resize=data.resize,
-            short=data.resize_short or int(size / own.crop_pct),
-            interpolation=chosen.interpolation or own.interpolation,
-            mean=tuple(mean),
-            std=tuple(std),
-            multiple=self.backbone.stride,
-            decoder=data.decoder,
-        )
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -165,6 +147,35 @@ class LoadedModel:
             "threads": torch.get_num_threads() if self.device.type == "cpu" else None,
             **{name: version(name) for name in ("torch", "torchvision", "timm", "numpy", "simplejpeg", "pillow")},
         }
+
+
+def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> Preprocess:
+    """How images become inputs: the model's own way, as far as the conf does not say otherwise.
+
+    Args:
+        conf: its data and model.preprocess sections.
+        own: the model's own preprocessing; stride: of its last map, in pixels; name: for messages.
+
+    Raises:
+        UsageError: nobody says mean and std, or the settings make no sense together.
+    """
+    data, chosen = conf.data.settings, conf.model.preprocess
+    size, mean, std = data.size or own.size, chosen.mean or own.mean, chosen.std or own.std
+    if mean is None or std is None:
+        raise UsageError(
+            f"say how images of {name} are normalised: model.backbone.mean and .std, three numbers each in the 0..1 "
+            "range, as it was trained. They cannot be inferred, and another model's give wrong numbers silently."
+        )
+    return Preprocess(
+        size=size,
+        resize=data.resize or ("crop" if data.resize_short else own.resize),  # a short side means a crop
+        short=data.resize_short or int(size / own.crop_pct),
+        interpolation=chosen.interpolation or own.interpolation,
+        mean=tuple(mean),
+        std=tuple(std),
+        multiple=stride,
+        decoder=data.decoder,
+    )
 
 
 def choose_device(name: str) -> torch.device:
