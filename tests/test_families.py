@@ -55,7 +55,7 @@ class Case:
     def floor(self) -> dict[str, np.ndarray]:
         """Columns of the constant predictor, or of chance."""
         if self.family.floor_head is None:
-            return self.family.chance(self.truth)
+            return self.family.chance(self.truth, self.oracle)
         component = registry.find("heads", self.family.floor_head)
         head = component.build(component.settings())
         head.fit("", None, self.train, 0, 1)
@@ -228,7 +228,7 @@ class TestFloorByArithmetic:
 
     def test_classification_without_train(self):
         case = Case("classification")
-        chance = case.family.summarize(case.family.chance(case.truth))
+        chance = case.family.summarize(case.family.chance(case.truth, case.oracle))
         assert chance == pytest.approx(
             {"top1": 1 / 12, "top5": 5 / 12, "mean_class_acc": 1 / 12, "nll": np.log(12), "ece": 0}, abs=1e-12
         )
@@ -267,7 +267,7 @@ class TestClassificationSettings:
         assert summary["top5"] is None
         assert summary["nll"] is None
         assert summary["top1"] == 1
-        assert family.summarize(family.chance(truth))["top5"] is None
+        assert family.summarize(family.chance(truth, votes))["top5"] is None
 
 
 @pytest.mark.parametrize("name", registry.names("datasets"))

@@ -10,6 +10,7 @@ import timm
 import torch
 
 from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
+from benchkit.backbones._timm_labels import labels_of
 from benchkit.backbones._timm_layers import TimmBackbone
 from benchkit.backbones.base import Preprocess
 from benchkit.errors import UsageError
@@ -35,6 +36,7 @@ def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int,
     notes = _load(net, path, settings.checkpoint_match) if path else ()
     backbone = TimmBackbone(net, arch, preprocess_of(net, size, settings.crop_pct)).eval()
     backbone.notes = tuple(notes)
+    backbone.labels = labels_of(net) if "logits" in backbone.pools else ()
     backbone.upstream = f"timm {timm.__version__}"
     backbone.requires_grad_(False)
     if size != own_size:

@@ -136,17 +136,24 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
         targets = TableItems(true)
         predictions = TableItems(predicted, targets.names)
         columns = family.score(predictions, targets)
-        floor = family.summarize(_floor(family, predicted, targets))
+        floor = family.summarize(_floor(family, predicted, predictions, targets))
+        meta = dict(targets.meta)
         labels = {c: true.read(c) for c in true.columns if c == "group" or c.startswith("category/")}
         log = {name: float(value) for name, value in _whole(predicted, "fit/").items()}
-    values = _finite(folder, family.summarize(columns))
+    values, parts = _finite(folder, family.summarize(columns)), _finite(folder, family.breakdown(columns, meta))
     groups = _groups(targets.names, labels["group"])
-    intervals = bootstrap(columns, family.summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
-    summaries = _flat(family, values, floor, columns)
+
+    def summarize(some: Columns) -> dict[str, float | None]:
+        return {**family.summarize(some), **family.breakdown(some, meta)}
+
+    intervals = bootstrap(columns, summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
+    summaries = {**_flat(family, values, floor, columns), **parts}
     _refuse_clash(folder, summaries, log)
     scores = _scores(family, values, floor, intervals, columns)
+    breakdown = {name: {"value": value, "interval": _pair(intervals[name])} for name, value in parts.items()}
     write_table(folder / "results.h5", "results", targets.names, {**labels, **columns})
     write_json(folder / "summaries.json", {**summaries, **_finite(folder, log)})
+    record = {**record, "breakdown": breakdown}
     record = _with_scores(folder, record, family, scores, settings, time.monotonic() - started)
     write_text(folder / "conf.yaml", yaml.safe_dump(record["conf"], sort_keys=False, allow_unicode=True))
     record = sealed(record)
@@ -200,10 +207,10 @@ def _check_fields(folder: Path, family: Benchmark, predicted: Table) -> None:
         )
 
 
-def _floor(family: Benchmark, predicted: Table, targets: TableItems) -> Columns:
+def _floor(family: Benchmark, predicted: Table, predictions: TableItems, targets: TableItems) -> Columns:
     fields = {} if family.floor_head is None else _whole(predicted, "floor/")
     if not fields:  # nothing was learned from train, so there is no constant from it either
-        return family.chance(targets)
+        return family.chance(targets, predictions)
     count = len(targets.names)
     constant = {name: np.broadcast_to(value, (count, *value.shape)) for name, value in fields.items()}
     return family.score(ArrayItems(targets.names, constant, {"scores_are": "logits"}), targets)
@@ -247,7 +254,7 @@ def _scores(
     return {
         metric.name: {
             "value": values[metric.name],
-            "interval": list(intervals[metric.name]) if intervals.get(metric.name) else None,
+            "interval": _pair(intervals.get(metric.name)),
             "floor": floor.get(metric.name),
             "better": metric.better,
             "unit": metric.unit,
@@ -255,6 +262,10 @@ def _scores(
         }
         for metric in family.metrics()
     }
+
+
+def _pair(interval: Any) -> list[float] | None:
+    return list(interval) if interval else None
 
 
 def _with_scores(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ class Metric:
     """One score: its name in summaries.json, which direction is better, its unit, and a line on what it is."""
 
     name: str
-    better: str  # "higher" or "lower"
+    better: str  # "higher", "lower", or "neither" for a number that only informs
     help: str
     unit: str = ""
     column: str = ""  # the per-item column it is the mean of, where there is one
@@ -73,13 +73,26 @@ class Benchmark:
         """Per-item columns in the order of `targets.names`; keys under 'stats/' are sufficient statistics."""
         raise NotImplementedError
 
-    def chance(self, targets: Items) -> Columns:
-        """The columns of a random answer by arithmetic, for families without a constant predictor."""
+    def chance(self, targets: Items, predictions: Items) -> Columns:
+        """The columns of a random answer by arithmetic, where no constant predictor was learned.
+
+        Args:
+            targets: the truth.
+            predictions: what is scored; only its `meta` may matter (which classes compete).
+        """
         raise NotImplementedError
 
     def summarize(self, columns: Columns) -> dict[str, float | None]:
         """Numbers of the whole set from (resampled) columns; pure. None where a number is undefined."""
         raise NotImplementedError
+
+    def breakdown(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, float | None]:
+        """Further numbers per class or category, named <metric>/<class>; pure, like `summarize`. `meta`: the targets'."""
+        return {}
+
+    def pictures(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
+        """Pictures of the whole set by name: each draws on an empty matplotlib Figure. `meta`: the targets'."""
+        return {}
 
     def oracle(self, targets: Items) -> Items:
         """The targets as predictions: reaches the optimum of every metric."""

@@ -2,13 +2,14 @@
 
 Top-1, top-5 and mean class accuracy; negative log-likelihood in nats; expected calibration error over 15 equal bins (Guo
 et al. 2017, "On Calibration of Modern Neural Networks"). Ties count against the prediction. Default head: logistic
-regression (DINOv2's protocol). Likelihood is undefined for heads that vote; top-5 where there are five classes or fewer.
+regression (DINOv2's protocol). Likelihood is undefined for heads that vote, and calibration too for margins (ridge); top-5
+where there are five classes or fewer.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from benchkit.metrics import classification as scores_of
 from benchkit.metrics.intervals import mean_defined
 from benchkit.settings import setting
 from benchkit.store.items import ArrayItems, Items
+
+KINDS = ("logits", "votes", "margins")  # what scores can be; margins have an order and no probabilities
 
 
 @dataclasses.dataclass
@@ -56,35 +59,64 @@ class Classification(Benchmark):
             raise UsageError("classification needs data with a label per image and at least two classes.")
 
     def score(self, predictions: Items, targets: Items) -> Columns:
-        """From `scores` (N, K) and `label` (N)."""
-        scores, labels = np.asarray(predictions.read("scores")), np.asarray(targets.read("label"))
-        _check(scores, len(targets.meta["classes"]), predictions.meta["scores_are"])
-        votes = predictions.meta["scores_are"] == "votes"
-        columns: Columns = {}
-        for name, k in (("top1", 1), ("top5", 5)):
-            hit = scores_of.top_k(scores, labels, k)
-            if hit is not None:
-                columns[name] = hit.astype(np.float64)
-        if not votes:
-            columns["nll"] = scores_of.nll(scores, labels)
-        sure = scores_of.confidence(scores, votes=votes)
-        return {**columns, "stats/confidence": sure, "stats/label": labels}
+        """From `scores` (N, K), or (N, D, K) of D draws whose mean counts, and `label` (N).
 
-    def chance(self, targets: Items) -> Columns:
-        """A class at random, all equally likely: the floor of heads that learn nothing from train."""
-        labels, n_classes = np.asarray(targets.read("label")), len(targets.meta["classes"])
+        Where the predictions' meta says which classes are `covered`, only those compete, and items of others have no score.
+        """
+        scores, labels = np.asarray(predictions.read("scores")), np.asarray(targets.read("label"))
+        kind = predictions.meta["scores_are"]
+        _check(scores, len(targets.meta["classes"]), kind)
+        covered = predictions.meta.get("covered")
+        if covered is None:
+            return {**_columns(scores, labels, kind), "stats/label": labels}
+        classes = np.asarray(covered, dtype=np.int64)
+        kept = np.isin(labels, classes)
+        found = _columns(scores[kept][..., classes], np.searchsorted(classes, labels[kept]), kind)
+        found["stats/predicted"] = classes[found["stats/predicted"]]
+        return {**{name: _spread(column, kept) for name, column in found.items()}, "stats/label": labels}
+
+    def chance(self, targets: Items, predictions: Items) -> Columns:
+        """A class at random, all that compete equally likely: the floor of heads that learn nothing from train."""
+        labels, covered = np.asarray(targets.read("label")), predictions.meta.get("covered")
+        n_classes = len(targets.meta["classes"] if covered is None else covered)
         share = np.full(len(labels), 1 / n_classes)
+        if covered is not None:
+            share[~np.isin(labels, covered)] = np.nan
         columns = {"top1": share, "nll": -np.log(share), "stats/confidence": share, "stats/label": labels}
         return {**columns, "top5": 5 * share} if n_classes > 5 else columns
 
     def summarize(self, columns: Columns) -> dict[str, float | None]:
         """Means, and the two scores that are no mean over items."""
-        correct, labels = columns["top1"], columns["stats/label"]
+        scored = ~np.isnan(columns["top1"])
+        correct, labels = columns["top1"][scored], columns["stats/label"][scored]
+        sure = columns.get("stats/confidence")
         return {
             **{name: mean_defined(columns[name])[0] if name in columns else None for name in ("top1", "top5", "nll")},
             "mean_class_acc": scores_of.mean_class_accuracy(correct, labels),
-            "ece": scores_of.ece(columns["stats/confidence"], correct, self.settings.ece_bins),
+            "ece": None if sure is None else scores_of.ece(sure[scored], correct, self.settings.ece_bins),
         }
+
+    def breakdown(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, float | None]:
+        """top1/<class>, None for a class that does not occur or is not scored."""
+        shares = scores_of.class_accuracies(columns["top1"], columns["stats/label"], len(meta["classes"]))
+        named = zip(meta["classes"], shares.tolist(), strict=True)
+        return {f"top1/{name}": None if share != share else share for name, share in named}
+
+    def pictures(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
+        """The confusion matrix and the reliability diagram, where the head gives one answer, and probabilities."""
+        from benchkit.viz import classification as viz
+
+        found: dict[str, Callable[[Any], None]] = {}
+        if "stats/predicted" in columns:
+            answers = columns["stats/predicted"].astype(np.int64)
+            counts = scores_of.confusion(columns["stats/label"], answers, len(meta["classes"]))
+            found["confusion"] = lambda figure: viz.confusion(figure, counts, meta["classes"])
+        if "stats/confidence" in columns:
+            scored = ~np.isnan(columns["top1"])
+            sure, right = columns["stats/confidence"][scored], columns["top1"][scored]
+            bins = scores_of.calibration(sure, right, self.settings.ece_bins)
+            found["reliability"] = lambda figure: viz.reliability(figure, *bins)
+        return found
 
     def oracle(self, targets: Items) -> Items:
         """Certainty in the true class."""
@@ -106,13 +138,39 @@ class Classification(Benchmark):
         axes.set_title(title, color="tab:green" if right else "tab:red", fontsize=8, parse_math=False)
 
 
+def _columns(scores: np.ndarray, labels: np.ndarray, kind: str) -> Columns:
+    """Per-item columns of scores (N, K), or the means of (N, D, K) over the draws, which are not one answer any more."""
+    if scores.ndim == 3:
+        draws = [_columns(scores[:, draw], labels, kind) for draw in range(scores.shape[1])]
+        return {name: np.mean([each[name] for each in draws], axis=0) for name in draws[0] if "/" not in name}
+    columns: Columns = {}
+    for name, k in (("top1", 1), ("top5", 5)):
+        hit = scores_of.top_k(scores, labels, k)
+        if hit is not None:
+            columns[name] = hit.astype(np.float64)
+    if kind == "logits":
+        columns["nll"] = scores_of.nll(scores, labels)
+    if kind != "margins":
+        columns["stats/confidence"] = scores_of.confidence(scores, votes=kind == "votes")
+    return {**columns, "stats/predicted": scores_of.predicted(scores, labels)}
+
+
+def _spread(column: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """The column over all items: NaN, or -1 of whole numbers, where an item was left out."""
+    empty = np.nan if column.dtype.kind == "f" else -1
+    full = np.full(len(kept), empty, column.dtype)
+    full[kept] = column
+    return full
+
+
 def _check(scores: np.ndarray, n_classes: int, scores_are: str) -> None:
-    if scores.ndim != 2 or scores.shape[1] != n_classes:
+    if scores.ndim not in (2, 3) or scores.shape[-1] != n_classes or 0 in scores.shape[1:]:
         raise RunError(
-            f"the head gave scores of shape {scores.shape}, and there are {n_classes} classes: (items, classes) is due."
+            f"the head gave scores of shape {scores.shape}, and there are {n_classes} classes: (items, classes) or (items, "
+            "draws, classes) is due."
         )
-    if scores_are not in ("logits", "votes"):
-        raise RunError(f"the head calls its scores {scores_are!r}; classification reads logits and votes.")
+    if scores_are not in KINDS:
+        raise RunError(f"the head calls its scores {scores_are!r}; classification reads {', '.join(KINDS)}.")
 
 
 build = Classification

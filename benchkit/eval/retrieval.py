@@ -75,7 +75,7 @@ class Retrieval(Benchmark):
         progress.finish()
         return columns
 
-    def chance(self, targets: Items) -> Columns:
+    def chance(self, targets: Items, predictions: Items) -> Columns:
         """A random order of the other items; undefined where there is no positive."""
         positives = ranking.count_positives(np.asarray(targets.read("label")))
         expected = ranking.chance(np.maximum(positives, 1), len(positives) - 1, RECALLS)

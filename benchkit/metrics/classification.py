@@ -92,6 +92,57 @@ def ece(confidence: NDArray[np.floating], correct: NDArray[np.bool_], n_bins: in
     return float(np.abs(gap).sum() / len(confidence))
 
 
+def calibration(
+    confidence: NDArray[np.floating], correct: NDArray[np.bool_], n_bins: int = 15
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
+    """Items, mean confidence and accuracy of every bin of `ece`, each (n_bins,); NaN in bins without items.
+
+    Source: reliability diagrams, Guo et al. 2017.
+    """
+    bins = _bins(confidence, n_bins)
+    items = np.bincount(bins, minlength=n_bins)
+    with np.errstate(invalid="ignore"):
+        sure = np.bincount(bins, weights=confidence, minlength=n_bins) / items
+        right = np.bincount(bins, weights=correct, minlength=n_bins) / items
+    return items, sure, right
+
+
+def predicted(scores: Scores, labels: Labels) -> NDArray[np.intp]:
+    """(N,) the class that scores highest; of several the first that is not the true one, since ties are wrong.
+
+    Args:
+        scores: (N, K); infinities are allowed.
+        labels: (N,) integers in [0, K).
+    """
+    own = np.take_along_axis(scores, labels[:, None], axis=1)
+    answer = scores.argmax(axis=1)
+    tied = (answer == labels) & (np.count_nonzero(scores >= own, axis=1) > 1)
+    others = scores[tied].copy()
+    np.put_along_axis(others, labels[tied, None], -np.inf, axis=1)
+    answer[tied] = others.argmax(axis=1)
+    return answer
+
+
+def confusion(labels: Labels, answers: Labels, n_classes: int) -> NDArray[np.intp]:
+    """Counts (K, K): row = true class, column = answer. Items with a negative answer are left out."""
+    kept = answers >= 0
+    pairs = labels[kept] * n_classes + answers[kept]
+    return np.bincount(pairs, minlength=n_classes**2).reshape(n_classes, n_classes)
+
+
+def class_accuracies(correct: NDArray[np.floating], labels: Labels, n_classes: int) -> NDArray[np.float64]:
+    """(K,) share of each class's items that are correct; NaN for a class without items.
+
+    Args:
+        correct: (N,) 0, 1, or shares over several draws; NaN items are left out.
+        labels: (N,) integers in [0, K).
+    """
+    kept = ~np.isnan(correct)
+    items = np.bincount(labels[kept], minlength=n_classes)
+    with np.errstate(invalid="ignore"):
+        return np.bincount(labels[kept], weights=correct[kept], minlength=n_classes) / items
+
+
 def mean_class_accuracy(correct: NDArray[np.bool_], labels: Labels) -> float | None:
     """Mean over the classes that occur in the truth of the share of their items that are correct; None without items.
 

@@ -1,0 +1,1 @@
+"""Pictures on matplotlib figures that the caller makes: nothing here imports matplotlib."""

@@ -1,0 +1,75 @@
+"""Pictures of a classifier: which classes it takes for which, and how far its confidence can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+NAMED = 40  # classes whose names fit beside the matrix
+PAIRS = 30  # confusions that are listed where there are more classes
+
+
+def confusion(figure: Any, counts: np.ndarray, classes: Sequence[str]) -> None:
+    """Share of each true class (row) that was taken for each class (column); with many classes the commonest mistakes.
+
+    Args:
+        figure: an empty matplotlib Figure.
+        counts: (K, K) items, row = truth.
+        classes: K names.
+    """
+    if len(classes) > NAMED:
+        _commonest(figure, counts, classes)
+        return
+    side = 2.5 + 0.28 * len(classes)
+    figure.set_size_inches(side + 1, side)
+    axes = figure.subplots()
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for row, column in zip(*np.nonzero(counts), strict=True):
+        dark = "white" if shares[row, column] > 0.5 else "black"
+        axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=6, color=dark)
+    axes.set_xticks(range(len(classes)), classes, rotation=90, fontsize=7, parse_math=False)
+    axes.set_yticks(range(len(classes)), classes, fontsize=7, parse_math=False)
+    axes.set_xlabel("answer")
+    axes.set_ylabel("truth")
+    figure.colorbar(image, ax=axes, label="share of the true class", fraction=0.04)
+
+
+def _commonest(figure: Any, counts: np.ndarray, classes: Sequence[str]) -> None:
+    """Bars of the pairs (truth, answer) that occur most often."""
+    wrong = counts.copy()
+    np.fill_diagonal(wrong, 0)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
+    pairs = [(int(i) // len(classes), int(i) % len(classes)) for i in order]
+    pairs = [pair for pair in pairs if wrong[pair] > 0]
+    figure.set_size_inches(9, 1.5 + 0.25 * max(len(pairs), 1))
+    axes = figure.subplots()
+    axes.barh(range(len(pairs)), [wrong[pair] for pair in pairs], color="tab:red")
+    labels = [f"{classes[truth]} taken for {classes[answer]}" for truth, answer in pairs]
+    axes.set_yticks(range(len(pairs)), labels, fontsize=7, parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlabel("items")
+
+
+def reliability(figure: Any, items: np.ndarray, confidence: np.ndarray, accuracy: np.ndarray) -> None:
+    """Accuracy against confidence by bin, and how many items are in each.
+
+    Args:
+        figure: an empty matplotlib Figure.
+        items, confidence, accuracy: (bins,), as `metrics.classification.calibration` gives them.
+    """
+    figure.set_size_inches(4.5, 5.5)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    edges = np.linspace(0, 1, len(items) + 1)
+    width = edges[1]
+    used = items > 0
+    above.bar(edges[:-1][used], accuracy[used], width, align="edge", edgecolor="white", label="accuracy")
+    above.plot(confidence[used], confidence[used], "k.", markersize=4, label="mean confidence")
+    above.plot([0, 1], [0, 1], "k:", linewidth=1)
+    above.set_ylabel("share of items that are right")
+    above.legend(fontsize=7)
+    below.bar(edges[:-1], items, width, align="edge", edgecolor="white", color="tab:gray")
+    below.set_ylabel("items")
+    below.set_xlabel("confidence of the answer")
