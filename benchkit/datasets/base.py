@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from benchkit.images import DECODERS
 from benchkit.settings import setting
 
 Arrays = dict[str, np.ndarray]
@@ -64,8 +65,24 @@ class Dataset:
         return (item,)
 
     def path(self, view: str) -> Path | None:
-        """The file of a view, or None when it is generated."""
+        """The file of a view, or None when it lies in an archive or is generated."""
         raise NotImplementedError
+
+    def archives(self, view: str) -> tuple[Path, ...]:
+        """The files that hold a view without a file of its own; none when it is generated.
+
+        While their sizes and times stay, the view is not read again to know its bytes.
+        """
+        return ()
+
+    def read(self, view: str) -> bytes | None:
+        """The encoded image, from its file or its archive; None when it is generated."""
+        path = self.path(view)
+        return None if path is None else path.read_bytes()
+
+    def source(self) -> str:
+        """What the names of views are relative to: facts about their bytes are remembered under it."""
+        return str(Path(self.settings.root).resolve()) if self.settings.root else ""
 
     def recipe(self, view: str) -> str:
         """Generator, version, settings, seed and name of a generated view: what its bytes are a function of."""
@@ -76,8 +93,11 @@ class Dataset:
         raise NotImplementedError
 
     def image(self, view: str) -> np.ndarray:
-        """The decoded view: uint8, (height, width, 3), RGB, upright."""
-        raise NotImplementedError
+        """The decoded view: uint8, (height, width, 3), RGB, upright; by default decoded as `data.decoder` says."""
+        data = self.read(view)
+        if data is None:
+            raise NotImplementedError
+        return DECODERS[self.settings.decoder](data)
 
     def target(self, item: str) -> Arrays:
         """Truth of one item: arrays by field name."""

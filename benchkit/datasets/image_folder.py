@@ -1,45 +1,33 @@
 """A folder of images, a folder per class: `root/<split>/<class>/<image>`, or `root/<class>/<image>` split by benchkit.
 
-Without splits on disk, `data.test_fraction` of every class is evaluated, chosen by the hash of seed and item name; with
-no train split (leave-one-out) every image is evaluated. The choice is the same in whatever order files are listed; one
-file more in a class moves at most one other item of that class between the splits. Classes are the folders in name
-order, and images may lie in folders below them; hidden folders and what archivers leave behind are not classes.
+Without splits on disk, `data.test_fraction` of every class is evaluated (see `_splitting`). Classes are the folders in
+name order, and images may lie in folders below them; hidden folders and what archivers leave behind are not classes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from benchkit.datasets._labelled import Labelled
 from benchkit.datasets._listing import check_name, inode, scan, walk
-from benchkit.datasets.base import Arrays, Dataset, DataSettings
+from benchkit.datasets._splitting import SeededSplit, SplitSettings
 from benchkit.errors import UsageError
-from benchkit.images import DECODERS
-from benchkit.settings import setting
 
 LAYOUT = "root/<split>/<class>/<image> (for example root/train/cat/1.jpg, root/test/cat/2.jpg) or root/<class>/<image>"
 SPLIT_NAMES = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev"))
 
 
 @dataclasses.dataclass
-class Settings(DataSettings):
+class Settings(SplitSettings):
     """Settings of an image folder."""
 
-    test_fraction: float | None = setting(
-        None, "share of every class that is evaluated where the folder has no splits (.25; all without a train split)"
-    )
-    split_seed: int = setting(0, "seed of that split")
 
-
-class ImageFolder(Dataset):
+class ImageFolder(Labelled):
     """See the module.
 
     Raises:
@@ -54,14 +42,11 @@ class ImageFolder(Dataset):
         check_name(str(self.root))
         if not os.path.isdir(self.root):
             raise UsageError(f"data.root={settings.root} is no folder. Expected: {LAYOUT}.")
-        if settings.test_fraction is not None and not 0 < settings.test_fraction <= 1:
-            raise UsageError(f"data.test_fraction={settings.test_fraction} must be above 0 and at most 1.")
         self._others: Counter[str] = Counter()
 
     @property
     def _wanted(self) -> set[str]:
-        """Names of the splits that are asked for."""
-        return {s for s in (self.settings.split, self.settings.train_split) if s not in ("auto", "none")}
+        return set(self.settings.wanted)
 
     @cached_property
     def has_splits(self) -> bool:
@@ -108,39 +93,16 @@ class ImageFolder(Dataset):
         """Item names (paths below root) of a split, in name order."""
         names = self._all.get(split, [])
         if not self.has_splits:
-            return self._seeded(split)
+            return self._seeded.items(split)
         if not names:
             there = ", ".join(s for s, found in self._all.items() if found)
             raise UsageError(f"{self.root} has no images in split {split!r}; it has {there}: set data.split=NAME.")
-        if self.settings.test_fraction is not None:
-            raise UsageError(
-                f"{self.root} has splits ({', '.join(self._all)}): data.test_fraction has no use, drop it."
-            )
+        self.settings.refuse_fraction(str(self.root), list(self._all))
         return names
 
-    def _seeded(self, split: str) -> list[str]:
-        wanted = {self.settings.split: True, self.settings.train_split: False}
-        if self.settings.split == self.settings.train_split or split not in wanted:
-            return self._all[""]
-        evaluated = self._evaluated
-        return [name for name in self._all[""] if (name in evaluated) == wanted[split]]
-
     @cached_property
-    def _evaluated(self) -> set[str]:
-        fraction = self.settings.test_fraction
-        if fraction is None:
-            fraction = 1.0 if self.settings.train_split == "none" else 0.25
-        chosen: set[str] = set()
-        by_class = defaultdict(list)
-        for name in self._all[""]:
-            by_class[self.label(name)].append(name)
-        for members in by_class.values():
-            members.sort(key=self._draw)
-            chosen.update(members[: round(fraction * len(members))])
-        return chosen
-
-    def _draw(self, name: str) -> bytes:
-        return hashlib.sha256(f"{self.settings.split_seed}\0{name}".encode()).digest()
+    def _seeded(self) -> SeededSplit:
+        return SeededSplit(self.settings, self._all[""], self.label)
 
     @cached_property
     def classes(self) -> list[str]:
@@ -163,22 +125,6 @@ class ImageFolder(Dataset):
     def path(self, view: str) -> Path:
         """The image file."""
         return self.root / view
-
-    def image(self, view: str) -> np.ndarray:
-        """Decoded as `data.decoder` says."""
-        return DECODERS[self.settings.decoder](self.path(view).read_bytes())
-
-    def target(self, item: str) -> Arrays:
-        """`label`: index into the class names."""
-        return {"label": np.int64(self.classes.index(self.label(item)))}  # type: ignore[dict-item]
-
-    def category(self, item: str) -> dict[str, str]:
-        """The class's name."""
-        return {"class": self.label(item)}
-
-    def meta(self) -> dict[str, Any]:
-        """Class names in the order of the labels."""
-        return {"classes": self.classes}
 
 
 build = ImageFolder

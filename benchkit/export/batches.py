@@ -111,17 +111,18 @@ def decode(picture: Picture, preprocess: Preprocess) -> Decoded:
 
 
 def _image(picture: Picture, decoder: str) -> np.ndarray:
-    path = picture.dataset.path(picture.view)
-    if path is None:
-        return picture.dataset.image(picture.view)
+    dataset, view = picture.dataset, picture.view
+    where = dataset.path(view) or view
     try:
-        data = path.read_bytes()
+        data = dataset.read(view)
     except OSError as error:  # it could be read a moment ago, so this says nothing about its bytes
         raise RunError(
-            f"{path} cannot be read any more ({error.strerror}). What was finished is kept: run the same command again."
+            f"{where} cannot be read any more ({error.strerror}). What was finished is kept: run the same command again."
         ) from error
+    if data is None:
+        return dataset.image(view)
     if hashlib.sha256(data).hexdigest() != picture.sha256:
-        raise RunError(f"{path} changed while the export ran. Run the same command again.")
+        raise RunError(f"{where} changed while the export ran. Run the same command again.")
     return DECODERS[decoder](data)
 
 

@@ -23,7 +23,7 @@ from benchkit.store.table import Table, write_table
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """One image file: sha256 of its bytes, upright size, what is wrong with it ('' when nothing is)."""
+    """One image: sha256 of its bytes, upright size, what is wrong with it ('' when nothing is), and its file's stamp."""
 
     sha256: str
     height: int
@@ -34,27 +34,33 @@ class Facts:
     ctime_ns: int  # a copy that keeps size and modification time (rsync -t, cp -p) still changes this
 
 
+Stamp = tuple[int, int, int] | None  # bytes, mtime_ns, ctime_ns
 UNREADABLE = hashlib.sha256(b"unreadable").hexdigest()  # stands for bytes that nobody has seen
 
 
 def read_manifest(dataset: Dataset, views: Sequence[str], outputs: Outputs) -> dict[str, Facts]:
-    """Facts of every view; files whose size and time are as remembered are not read again."""
-    paths = {view: dataset.path(view) for view in views}
-    files = {view: path for view, path in paths.items() if path is not None}
-    found = {view: _generated(dataset, view) for view, path in paths.items() if path is None}
-    if not files:
+    """Facts of every view; what lies in files whose size and time are as remembered is not read again."""
+    places = {view: _place(dataset, view) for view in views}
+    found = {view: _generated(dataset, view) for view, place in places.items() if not place}
+    if len(found) == len(places):
         return found
-    remembered_at = outputs.manifest(
-        identity_hash([type(dataset).__name__, str(Path(dataset.settings.root).resolve())])
-    )
+    remembered_at = outputs.manifest(identity_hash([type(dataset).__name__, dataset.source()]))
     known = _load(remembered_at)
-    stale = [view for view, path in files.items() if not _same_file(known.get(view), path)]
+    distinct = {id(place): place for place in places.values()}  # all views of an archive share one place
+    stamps = {key: _stamp(place) for key, place in distinct.items()}
+    stale = [view for view, place in places.items() if place and not _same(known.get(view), stamps[id(place)])]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reading = pool.map(lambda view: _read(files[view]), stale)
+        reading = pool.map(lambda view: _read(dataset, view, places[view], stamps[id(places[view])]), stale)
         fresh = dict(zip(stale, track(reading, len(stale), "reading image files", "images"), strict=True))
     if fresh:
         _save(remembered_at, {**known, **fresh})
-    return {**found, **{view: fresh[view] if view in fresh else known[view] for view in files}}
+    return {**found, **{view: fresh[view] if view in fresh else known[view] for view in views if view not in found}}
+
+
+def _place(dataset: Dataset, view: str) -> tuple[Path, ...]:
+    """The view's file, or the archive files that hold it; empty when it is generated."""
+    path = dataset.path(view)
+    return dataset.archives(view) if path is None else (path,)
 
 
 def _generated(dataset: Dataset, view: str) -> Facts:
@@ -62,35 +68,36 @@ def _generated(dataset: Dataset, view: str) -> Facts:
     return Facts(hashlib.sha256(dataset.recipe(view).encode()).hexdigest(), height, width, "", 0, 0, 0)
 
 
-def _same_file(facts: Facts | None, path: Path) -> bool:
-    if facts is None:
-        return False
+def _same(facts: Facts | None, stamp: Stamp) -> bool:
+    return facts is not None and stamp is not None and stamp == (facts.bytes, facts.mtime_ns, facts.ctime_ns)
+
+
+def _stamp(place: tuple[Path, ...]) -> Stamp:
+    """Size and times of the files; None when there is none, or one is missing or no regular file."""
     try:
-        stat = path.stat()
+        stats = [path.stat() for path in place]
     except OSError:
-        return False
-    return _stamp(stat) == (facts.bytes, facts.mtime_ns, facts.ctime_ns)
+        return None
+    if not stats or not all(S_ISREG(s.st_mode) for s in stats):
+        return None
+    return sum(s.st_size for s in stats), max(s.st_mtime_ns for s in stats), max(s.st_ctime_ns for s in stats)
 
 
-def _stamp(stat: os.stat_result) -> tuple[int, int, int]:
-    return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
-
-
-def _read(path: Path) -> Facts:
+def _read(dataset: Dataset, view: str, place: tuple[Path, ...], stamp: Stamp) -> Facts:
+    """Hash and inspect one view. `stamp` was taken before: a file that changes meanwhile is read again next time."""
     height = width = 0
     problem = ""
     try:
-        stat = path.stat()
-        if not S_ISREG(stat.st_mode):  # reading a pipe would wait for ever
+        if stamp is None and not all(S_ISREG(path.stat().st_mode) for path in place):  # a pipe would be waited for
             return Facts(UNREADABLE, 0, 0, "it is no regular file", -1, -1, -1)
-        data = path.read_bytes()
+        data = dataset.read(view) or b""
     except OSError as error:
         return Facts(UNREADABLE, 0, 0, f"it cannot be read ({error.strerror})", -1, -1, -1)
     try:
         height, width = inspect(data)
     except Unreadable as error:
         problem = str(error)
-    return Facts(hashlib.sha256(data).hexdigest(), height, width, problem, *_stamp(stat))
+    return Facts(hashlib.sha256(data).hexdigest(), height, width, problem, *(stamp or (-1, -1, -1)))
 
 
 def _load(path: Path) -> dict[str, Facts]:

@@ -1,0 +1,57 @@
+"""Lists that come with data sets: text of a line per entry, whatever editor saved it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchkit.errors import UsageError
+
+
+def read_lines(path: Path) -> list[tuple[int, str]]:
+    """(line number, text) of every line that holds something; line ends of any system, no byte order mark.
+
+    Raises:
+        UsageError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
+    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def read_pairs(path: Path) -> dict[str, str]:
+    """First word -> the rest of its line; where a line has a tab, what stands before it -> what stands behind.
+
+    Raises:
+        UsageError: as `read_lines`; a line of one word; a first word twice.
+    """
+    pairs: dict[str, str] = {}
+    seen: dict[str, int] = {}
+    for number, line in read_lines(path):
+        key, _, value = line.partition("\t") if "\t" in line else line.partition(" ")
+        if not value.strip():
+            raise UsageError(f"{path}:{number}: two columns are expected, not {line!r}.")
+        refuse_twice(path, number, key, seen)
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def refuse_twice(path: Path, number: int, name: str, seen: dict[str, int]) -> None:
+    """Note the line of a name in `seen`.
+
+    Raises:
+        UsageError: it has been named before; says both lines.
+    """
+    first = seen.setdefault(name, number)
+    if first != number:
+        raise UsageError(f"{path}:{number}: {name!r} is listed a second time, first in line {first}. Drop one.")
+
+
+def some(names: Iterable[str], count: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    known = list(names)
+    return ", ".join(known[:count]) + (f" and {len(known) - count} more" if len(known) > count else "")
