@@ -45,6 +45,9 @@ def run(
         overwrite_eval, records: as of `benchkit.eval.evaluate`.
         options: further arguments of `benchkit.export.export` (limit, random, overwrite, checkpoint ...).
 
+    Returns:
+        the scores; of a sweep (model.features.layers=all) those of its first tag, the others come with `load`.
+
     Raises:
         UsageError: what cannot be inferred of a module was not said; or as the commands.
         RunError: as the commands.
@@ -58,11 +61,14 @@ def run(
         tag = tag or type(model).__name__
         given += _module_settings(**said)
     with _modes_kept(model):
-        end = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)[0]
-    if not isinstance(end, Outcome):
-        raise end
+        ends = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)
     how: dict[str, Any] = {"outputs": outputs, "conf": conf, "overwrite_eval": overwrite_eval, "records": records}
-    return evaluate(end.benchmark, end.tag, arguments=eval_arguments(given, end.benchmark), **how)
+    found = []
+    for end in ends:
+        if not isinstance(end, Outcome):
+            raise end
+        found.append(evaluate(end.benchmark, end.tag, arguments=eval_arguments(given, end.benchmark), **how))
+    return found[0]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ SHOWN = 24
 def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
     """Draw the items with the lowest headline score, then the highest, from the tag's own files; returns the PNG."""
     import numpy as np
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     from benchkit.registry import find
@@ -35,8 +34,35 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
     for axes in grid[len(chosen) :]:
         axes.set_axis_off()
     figure.suptitle(f"{record['benchmark']} / {record['tag']}: lowest, then highest {headline.name}", parse_math=False)
+    return save(figure, folder / f"{headline.name}.png")
+
+
+def family_pictures(folder: Path, record: Mapping[str, Any]) -> list[Path]:
+    """Draw what the family shows of the whole set (the confusion matrix ...) from the tag's own files; returns the PNGs."""
+    from matplotlib.figure import Figure
+
+    from benchkit.registry import find
+    from benchkit.store.table import Table
+
+    component = find("eval", record["family"])
+    family = component.build(component.settings(**record["conf"]["eval"]))
+    with Table(folder / "results.h5", "results") as results, Table(folder / "targets.h5", "targets") as targets:
+        columns = {name: results.read(name) for name in results.columns if name != "group" and "category/" not in name}
+        pictures = family.pictures(columns, targets.meta)
+    paths = []
+    for name, draw in pictures.items():
+        figure = Figure()
+        draw(figure)
+        figure.suptitle(f"{record['benchmark']} / {record['tag']}: {name}", parse_math=False, fontsize=9)
+        paths.append(save(figure, folder / f"{name}.png"))
+    return paths
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write a figure as PNG, whole or not at all; returns the path."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     figure.tight_layout()
-    path = folder / f"{headline.name}.png"
     with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
         FigureCanvasAgg(figure).print_png(handle)
     return path
@@ -79,7 +105,6 @@ class _Files:
 
 def score_bars(path: Path, records: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Path:
     """Headline score of every model on every benchmark, with intervals and the floor as a line; returns the PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     shown = {name: by_tag for name, by_tag in records.items() if by_tag}
@@ -97,7 +122,4 @@ def score_bars(path: Path, records: Mapping[str, Mapping[str, Mapping[str, Any]]
         axes.set_title(f"{benchmark}: {metric}", parse_math=False)
         axes.set_xticks([])
     grid[-1].legend(fontsize=7)
-    figure.tight_layout()
-    with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
-        FigureCanvasAgg(figure).print_png(handle)
-    return path
+    return save(figure, path)

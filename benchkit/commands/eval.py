@@ -9,6 +9,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,7 +27,9 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval", family:
     if family is None:
         made.add_argument("benchmark", help="instance or family, as it was exported")
     made.set_defaults(**({} if family is None else {"benchmark": family}))
-    made.add_argument("--tag", nargs="+", default=[], metavar="T", help="experiments to score")
+    made.add_argument(
+        "--tag", nargs="+", default=[], metavar="T", help="experiments to score; * stands for any letters"
+    )
     made.add_argument("--conf", help="a conf whose benchmarks.<name>.eval settings are used")
     made.add_argument("--overwrite-eval", action="store_true", help="replace scores, also those of other eval settings")
     made.add_argument("--plot", action="store_true", help="leave a picture of items beside the scores")
@@ -54,7 +57,7 @@ def run_eval(given: argparse.Namespace) -> int:
     if not given.tag:
         raise UsageError("say what to score: --tag NAME; `benchkit list --tags` shows what was exported.")
     found, worst = [], 0
-    for tag in given.tag:
+    for tag in _matching(outputs, given.benchmark, given.tag):
         try:
             found.append(
                 evaluate(
@@ -71,13 +74,23 @@ def run_eval(given: argparse.Namespace) -> int:
             worst = max(worst, failed(error, given.traceback))
     show([each.record for each in found], given.format)
     if given.plot:
-        from benchkit.commands._pictures import contact_sheet
+        from benchkit.commands._pictures import contact_sheet, family_pictures
 
         for each in found:
-            print(f"picture: {contact_sheet(each.folder, each.record)}")
+            for path in (contact_sheet(each.folder, each.record), *family_pictures(each.folder, each.record)):
+                print(f"picture: {path}")
     for each in found:
         say(f"{'scored' if each.fresh else 'scored before, nothing has changed'}: {each.folder}")
     return worst
+
+
+def _matching(outputs: Outputs, benchmark: str, tags: Sequence[str]) -> list[str]:
+    """The tags; one with * stands for all there are that fit, such as those of a sweep."""
+    found: list[str] = []
+    for tag in tags:
+        fits = [each for each in outputs.tags(benchmark) if fnmatch.fnmatchcase(each, tag)] if "*" in tag else []
+        found += fits or [tag]
+    return list(dict.fromkeys(found))
 
 
 def _exists(outputs: Outputs, benchmark: str, tag: str) -> bool:

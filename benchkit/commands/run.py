@@ -3,6 +3,8 @@
 examples:
   benchkit run --conf efficientnet_lite0 --benchmark classification retrieval
   benchkit run --conf vit_small resnet18 --benchmark retrieval data.root=photos
+  benchkit run --conf vit_small --benchmark classification model.features.layers=all       (a tag per layer, one forward)
+  benchkit run --conf vit_small --benchmark classification model.head.name=ridge model.head.shots=1,5,10
 """
 
 from __future__ import annotations
@@ -11,11 +13,17 @@ import argparse
 import shlex
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from benchkit.commands._shared import failed, guarded, parse, parser, say
-from benchkit.commands._tables import FORMATS
+from benchkit.commands._sweeps import sweep_picture, sweep_rows
+from benchkit.commands._tables import FORMATS, render
 from benchkit.commands.eval import show
 from benchkit.commands.export import add_export_flags, asked_about, benchmark_help, run_export
+
+if TYPE_CHECKING:
+    from benchkit.eval._evaluation import Evaluation
+    from benchkit.export.job import Outcome
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "benchkit run") -> int:
@@ -46,20 +54,33 @@ def run_all(given: argparse.Namespace) -> int:
         if outcome.state == "unchanged":
             say(f"{outcome.folder} is finished and nothing has changed: nothing was forwarded or fitted.")
         try:
-            found.append(
-                evaluate(
-                    outcome.benchmark,
-                    outcome.tag,
-                    outputs=given.outputs,
-                    conf=conf,
-                    arguments=eval_arguments(given.settings, outcome.benchmark),
-                    overwrite_eval=given.overwrite_eval,
-                    records=given.records,
-                )
+            end = evaluate(
+                outcome.benchmark,
+                outcome.tag,
+                outputs=given.outputs,
+                conf=conf,
+                arguments=eval_arguments(given.settings, outcome.benchmark),
+                overwrite_eval=given.overwrite_eval,
+                records=given.records,
             )
+            found.append((outcome, end))
         except BenchkitError as error:
             worst = max(worst, failed(error, given.traceback))
-    show([each.record for each in found], given.format)
-    for each in found:
+    _show(found, given.format)
+    for _, each in found:
         say(f"files: {each.folder}")
     return worst
+
+
+def _show(found: Sequence[tuple[Outcome, Evaluation]], style: str) -> None:
+    """The scores; a sweep's as a row per tag, with a picture."""
+    show([each.record for outcome, each in found if outcome.place is None], style)
+    sweeps: dict[tuple[str, str], list[tuple[tuple[str, float], Any]]] = {}
+    for outcome, each in found:
+        if outcome.place is not None:
+            model = each.record["backbone"]["name"]
+            sweeps.setdefault((outcome.benchmark, model), []).append((outcome.place, each.record))
+    for (benchmark, _), swept in sweeps.items():
+        print(render(*sweep_rows(swept), style))
+        folder = next(each.folder.parent for outcome, each in found if outcome.benchmark == benchmark)
+        say(f"picture: {sweep_picture(folder, swept)}")

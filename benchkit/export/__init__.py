@@ -30,7 +30,7 @@ def export(
     say: Callable[[str], None] | None = None,
     command: str = "",
 ) -> list[Outcome | BenchkitError]:
-    """Make one tag per benchmark; every distinct image goes through the model once for all of them.
+    """Make one tag per benchmark, or one per value of what is swept; every distinct image goes through the model once.
 
     Args:
         conf: a stem from configs/, a path, or None when `components` bring the backbone.
@@ -44,7 +44,7 @@ def export(
         command: kept in the record.
 
     Returns:
-        per benchmark, in order: its Outcome, or the error that stopped it (each ends on its own).
+        per benchmark and tag, in order: its Outcome, or the error that stopped it (each ends on its own).
 
     Raises:
         UsageError: the arguments cannot be read, or set what no benchmark named here reads.
@@ -59,12 +59,13 @@ def export(
     given = [*arguments, *_short(checkpoint, random, limit)]
     named = [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks))
     _refuse_idle(given, named)
-    jobs = [_job(conf, each, given, components, outputs, tag, command, options.say) for each in named]
+    made = [_jobs(conf, each, given, components, outputs, tag, command, options.say) for each in named]
+    jobs = [job for each in made for job in each]
     ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))
     return [next(ends) if isinstance(job, Job) else job for job in jobs]
 
 
-def _job(
+def _jobs(
     conf: str | Path | None,
     benchmark: str,
     arguments: Sequence[str],
@@ -73,21 +74,22 @@ def _job(
     tag: str | None,
     command: str,
     say: Callable[[str], None],
-) -> Job | BenchkitError:
-    """One benchmark's job, after its notes were said; or why there can be none."""
+) -> list[Job | BenchkitError]:
+    """One benchmark's jobs, after their notes were said; or why there can be none."""
     from benchkit.conf.build import build
     from benchkit.errors import BenchkitError
     from benchkit.export.job import Job
+    from benchkit.export.sweep import varied
     from benchkit.store.outputs import Outputs
 
     try:
         built = build(conf, benchmark, arguments, components)
         job = Job(built, Outputs(outputs), tag, command)
+        for note in (*built.notes, *job.dataset.notes()):
+            say(note)
+        return [*varied(job, lambda more: build(conf, benchmark, [*arguments, *more], components), say)]
     except BenchkitError as error:
-        return error
-    for note in (*built.notes, *job.dataset.notes()):
-        say(note)
-    return job
+        return [error]
 
 
 def _refuse_idle(arguments: Sequence[str], named: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import shutil
@@ -38,7 +39,10 @@ class Job:
         tag: name of the experiment.
         folder: results/<benchmark>/<tag>.
         skipped: evaluated and train items left out before the forward, and why.
+        place: what a sweep varies, and the value here; None outside a sweep.
     """
+
+    place: tuple[str, float] | None = None
 
     def __init__(self, conf: Conf, outputs: Outputs, tag: str | None, command: str = "") -> None:
         self.conf = conf
@@ -58,6 +62,15 @@ class Job:
             raise UsageError(
                 f"{error} How to get {conf.benchmark}: {conf.obtain}. Its layout: {conf.layout}"
             ) from error
+
+    def variation(self, conf: Conf, suffix: str, place: tuple[str, float] | None) -> Job:
+        """The job of another conf on the same data with the same model, under a tag that ends with `suffix`."""
+        twin = copy.copy(self)  # what was read of the data, and the model if it is loaded, is shared
+        twin.conf, twin.tag, twin.place = conf, self.tag + suffix, place
+        twin.folder = self.outputs.tag(conf.benchmark, twin.tag)
+        twin.head = conf.head.component.build(conf.head.settings)
+        twin._check_head()
+        return twin
 
     def _check_head(self) -> None:
         """A train split exactly where the head learns; resolved in the settings, so that conf.yaml shows it."""
@@ -241,7 +254,7 @@ class Job:
 
 @dataclasses.dataclass
 class Outcome:
-    """How one benchmark ended: finished (now or before), or waiting for other shards."""
+    """How one tag ended: finished (now or before), or waiting for other shards; and its place in a sweep."""
 
     benchmark: str
     tag: str
@@ -249,6 +262,7 @@ class Outcome:
     state: str  # finished, unchanged, waiting
     seconds: float = 0.0
     forwards: int = 0
+    place: tuple[str, float] | None = None
 
 
 def default_tag(conf: Conf) -> str:

@@ -72,7 +72,7 @@ def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | Benchki
 
 
 def _unchanged(job: Job) -> Outcome:
-    return Outcome(job.conf.benchmark, job.tag, job.folder, "unchanged")
+    return Outcome(job.conf.benchmark, job.tag, job.folder, "unchanged", place=job.place)
 
 
 def _told(job: Job, options: Options) -> Callable[[], None]:
@@ -197,7 +197,8 @@ def _settle(
     job: Job, model: Any, bank: Bank, wanted: Wanted, timings: dict[str, Any], options: Options
 ) -> Outcome | BenchkitError:
     """Finish a job whose images and prompts are all in the bank; otherwise other shards are still at it."""
-    outcome = Outcome(job.conf.benchmark, job.tag, job.folder, "finished", forwards=int(timings.get("forwards", 0)))
+    forwards = int(timings.get("forwards", 0))
+    outcome = Outcome(job.conf.benchmark, job.tag, job.folder, "finished", forwards=forwards, place=job.place)
     bank.scan()
     absent = _absent(job, bank, wanted)
     if absent:
