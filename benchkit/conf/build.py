@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchkit import registry
-from benchkit.conf.find import BenchmarkConf, benchmark_names, find_benchmark, find_conf
+from benchkit.conf.find import BenchmarkConf, benchmark_names, data_folder, find_benchmark, find_conf
 from benchkit.conf.layers import Layer, plain_layer, read_arguments, read_yaml
 from benchkit.conf.merge import COMPONENTS, Merged, default_layers, folder_layer, merge
 from benchkit.conf.model import ModelSettings
@@ -44,6 +44,7 @@ class Conf:
         about: title, pretrained_on, source and licence of the model, as far as the conf gives them.
         default_head: the head that the benchmark uses when no user names one.
         user_root: whether a user's layer gives data.root.
+        user_train_split: whether a user's layer gives data.train_split.
         notes: sentences for the user about what was dropped.
         sources: where each value was written, by dotted key; keys left at their default are not in it.
     """
@@ -64,6 +65,7 @@ class Conf:
     layout: str
     default_head: str | None
     user_root: bool
+    user_train_split: bool
     notes: list[str]
     sources: dict[str, str]
 
@@ -111,7 +113,7 @@ def build(
     defaults = default_layers(found, family)
     folder = folder_layer((defaults[1], *users), getattr(family.build, "folder", "image_folder"))
     named = plain_layer(_named(components), "the given component")
-    merged = merge([defaults[0], folder, defaults[1], named], users)
+    merged = merge([defaults[0], folder, defaults[1], _default_root(found), named], users)
     default = merge(defaults)
     chosen = {place: _component(place, merged, components) for place in COMPONENTS}
     schema = _schema(chosen, family)
@@ -131,6 +133,7 @@ def build(
         **_description(found),
         default_head=default.name("model.head"),
         user_root=any(each.below("data").values.get("root") is not None for each in users),
+        user_train_split=any("train_split" in each.below("data").values for each in users),
         notes=merged.notes,
         sources=merged.leaf_sources(),
     )
@@ -192,6 +195,13 @@ def _named(components: Mapping[str, Component]) -> dict[str, Any]:
         elif place in COMPONENTS:
             named[section] = {"name": component.name}
     return named
+
+
+def _default_root(found: BenchmarkConf) -> Layer:
+    """Where an instance's data are, if they are where they are looked for; an empty layer otherwise."""
+    folder = data_folder(found)
+    there = "obtain" in found.layer.values and folder.is_dir()
+    return plain_layer({"data": {"root": str(folder)}} if there else {}, f"found at {folder}")
 
 
 def _component(place: str, merged: Merged, components: Mapping[str, Component]) -> Component:

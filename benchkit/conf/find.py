@@ -14,7 +14,9 @@ from benchkit.conf.values import Plain
 from benchkit.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-BENCHMARK_KEYS = ("family", "title", "obtain", "layout", "overlaps", "data", "model", "eval")
+BENCHMARK_KEYS = (
+    "family", "title", "obtain", "licence", "layout", "overlaps", "folder", "download", "data", "model", "eval"
+)  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -75,6 +77,16 @@ def find_benchmark(name: str) -> BenchmarkConf:
     raise UsageError(
         f"no benchmark is called {name!r}: {nearest(name, benchmark_names())}there are {', '.join(benchmark_names())}."
     )
+
+
+def data_home() -> Path:
+    """Where the data of instances lie side by side: $BENCHKIT_DATA, else ./data."""
+    return Path(os.environ.get("BENCHKIT_DATA") or "data").expanduser()
+
+
+def data_folder(benchmark: BenchmarkConf) -> Path:
+    """Where an instance's data are looked for when nobody gives data.root: `folder` (its name) below `data_home`."""
+    return data_home() / str(benchmark.layer.values.get("folder", benchmark.name))
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

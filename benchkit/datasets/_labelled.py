@@ -64,20 +64,35 @@ class Labelled(Dataset):
         names = self.class_names
         return {"classes": self.classes} | ({} if names is None else {"class_names": names})
 
-    @property
+    @cached_property
     def class_names(self) -> list[str] | None:
         """Names for people, class by class; None where underscores for spaces are all that keeps them from it."""
-        said = getattr(self.settings, "class_names", None)
+        said = self.settings.class_names
         return said_names(self.classes, Path(said).expanduser()) if said else readable(self.classes)
 
     @cached_property
-    def _names_file(self) -> list[str]:
-        said = getattr(self.settings, "class_names", None)
-        return [hashlib.sha256(Path(said).expanduser().read_bytes()).hexdigest()] if said else []
+    def _hashes(self) -> dict[str, str]:
+        return {name: hashlib.sha256(name.encode()).hexdigest() for name in self.classes}
+
+    @cached_property
+    def said_hash(self) -> list[str]:
+        """sha256 of the names that a file gives the classes; empty without one."""
+        return (
+            [hashlib.sha256("\n".join(self.class_names or ()).encode()).hexdigest()]
+            if self.settings.class_names
+            else []
+        )
 
     def target_files(self, item: str) -> list[str]:
-        """The file of class names, if one is said."""
-        return self._names_file
+        """sha256 of the class, which a list says and no name shows; and of what else people call the classes."""
+        return [self._hashes[self.label(item)], *self.said_hash]
+
+
+def joint(listed: Sequence[list[str]]) -> list[str]:
+    """The classes of several splits: as they list them where they agree, else all of them in name order."""
+    return (
+        listed[0] if all(each == listed[0] for each in listed) else sorted({name for each in listed for name in each})
+    )
 
 
 def said_names(classes: Sequence[str], path: Path) -> list[str]:

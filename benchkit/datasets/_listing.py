@@ -77,13 +77,18 @@ def inode(folder: str | Path) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
+def is_nameable(path: str) -> bool:
+    """Whether a path can stand in results: UTF-8 without control characters."""
+    return not _UNNAMABLE.search(path)
+
+
 def check_name(path: str) -> None:
     """Results name items by their path, one a line.
 
     Raises:
         UsageError: the path holds bytes that are no UTF-8, or a control character.
     """
-    if _UNNAMABLE.search(path):
+    if not is_nameable(path):
         raise UsageError(
             f"{path!a} has a name that is no valid UTF-8 or holds a control character (a line end, say), so results "
             "could not name it. Rename it."

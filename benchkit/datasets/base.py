@@ -104,7 +104,7 @@ class Dataset:
         raise NotImplementedError
 
     def target_files(self, item: str) -> list[str]:
-        """sha256 of each file that the item's truth is read from; empty where names say it all."""
+        """sha256 of each file, or other text, that the item's truth is read from; empty where names say it all."""
         return []
 
     def label(self, item: str) -> str | None:

@@ -122,6 +122,10 @@ class ImageFolder(Labelled):
         """The class folder's name."""
         return item.split("/")[1 if self.has_splits else 0]
 
+    def target_files(self, item: str) -> list[str]:
+        """Names say the classes; a file may say what else people call them."""
+        return self.said_hash
+
     def path(self, view: str) -> Path:
         """The image file."""
         return self.root / view

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchkit.datasets._labelled import Labelled
+from benchkit.datasets._labelled import Labelled, joint
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._splitting import SeededSplit, SplitSettings
 from benchkit.errors import UsageError
@@ -99,9 +99,7 @@ class TorchvisionSet(Labelled):
     @cached_property
     def classes(self) -> list[str]:
         """Class names in the library's order; in name order where its splits do not list the same ones."""
-        listed = [part.classes for split in self.settings.wanted for part in self._parts_of(split)]
-        same = all(classes == listed[0] for classes in listed)
-        return listed[0] if same else sorted({name for classes in listed for name in classes})
+        return joint([part.classes for split in self.settings.wanted for part in self._parts_of(split)])
 
     def meta(self) -> dict[str, Any]:
         """As of all labelled sets; the library's own readable names where classes are WordNet ids."""

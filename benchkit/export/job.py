@@ -81,6 +81,8 @@ class Job:
             data.train_split = "train" if self.has_train else NO_SPLIT
         if self.has_train and data.train_split == NO_SPLIT:
             raise UsageError(f"the head {head} learns from train items: name their split with data.train_split=train.")
+        if not self.has_train and not self.conf.user_train_split:
+            data.train_split = NO_SPLIT  # a benchmark names the train split for the heads that need one
         if not self.has_train and data.train_split != NO_SPLIT:
             raise UsageError(
                 f"the head {head} learns nothing, so data.train_split={data.train_split} has no use: drop it."
