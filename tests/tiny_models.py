@@ -2,10 +2,14 @@
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from benchkit.backbones.base import Backbone, Label, Preprocess, Tokens
 
 forwarded: list[int] = []  # rows of every forward since it was cleared
 
@@ -52,3 +56,59 @@ class Large(TinyNet):
         if len(image) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         return super().forward(image)
+
+
+class ToyClip(Backbone):
+    """An image-text model to reckon with by hand: images are their mean colour, texts their numbers of r, g and b."""
+
+    name = "toy_clip"
+    pools = ("mean", "proj", "patch")
+    preprocess = Preprocess(8, "bilinear", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 1.0)
+    logit_scale = 10.0
+    texts_seen: ClassVar[list[str]] = []
+
+    def __init__(self, settings: object = None, **_: object) -> None:
+        super().__init__()
+        self.anchor = nn.Parameter(torch.zeros(1))
+
+    def tokens(self, image: Tensor, layers: list) -> list:
+        """One map of 2 x 2 colours."""
+        cells = nn.functional.adaptive_avg_pool2d(image, 2)
+        return [Tokens(None, cells, None, {"proj": lambda: 3 * image.mean((2, 3))}) for _ in layers]
+
+    def text(self, prompts: Sequence[str]) -> Tensor:
+        """Letters r, g, b of each prompt."""
+        self.texts_seen.extend(prompts)
+        return torch.tensor([[prompt.count(letter) for letter in "rgb"] for prompt in prompts], dtype=torch.float32)
+
+
+class ToyLabelled(ToyClip):
+    """Has a classifier whose logits are the mean red, green and blue, and names them."""
+
+    name = "toy_labelled"
+    pools = ("mean", "patch", "logits")
+    labels = (Label("n00000001", ("red", "scarlet")), Label("n00000002", ("green thing",)), Label("", ("blue",)))
+
+    def tokens(self, image: Tensor, layers: list) -> list:
+        """Logits are 255 times the colour."""
+        cells = nn.functional.adaptive_avg_pool2d(image, 2)
+        return [Tokens(None, cells, None, {"logits": lambda: 255 * image.mean((2, 3))}) for _ in layers]
+
+
+class ToyLayers(Backbone):
+    """Three layers of known quality: the first is blank, the second the mean colour dimmed, the last the mean colour."""
+
+    name = "toy_layers"
+    depth = 3
+    preprocess = Preprocess(8, "bilinear", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 1.0)
+
+    def __init__(self, settings: object = None, **_: object) -> None:
+        super().__init__()
+        self.anchor = nn.Parameter(torch.zeros(1))
+
+    def tokens(self, image: Tensor, layers: list) -> list:
+        """One map per layer."""
+        forwarded.append(len(image))
+        cells = nn.functional.adaptive_avg_pool2d(image, 2)
+        gain = {0: 0.0, 1: 0.5, 2: 1.0, "final": 1.0}
+        return [Tokens(None, cells * gain[layer] + 0.1) for layer in layers]
