@@ -11,6 +11,7 @@ import difflib
 import inspect
 import os
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,8 @@ SPLIT_ARGUMENTS: dict[str, dict[str, Any] | None] = {  # by argument: its values
 RESERVED = {"self", "root", "download", "loader", "transform", "target_transform", "transforms", "kwargs", "args"}
 RESERVED |= {"extensions", "is_valid_file", "allow_empty"}
 REFUSED = {
+    "ImageFolder": "data.name=image_folder reads folders",
+    "DatasetFolder": "data.name=image_folder reads folders",
     "FakeData": "its images are random noise; data.name=scenes generates ones that mean something",
     "ImageNet": "it unpacks archives where they lie; unpack it once and use data.name=image_folder (benchmark imagenet1k)",
 }
@@ -144,9 +147,11 @@ class Kind:
         lacking = error if isinstance(error, ImportError) else error.__context__
         if isinstance(lacking, ImportError):
             return f"{self.name} is read with {lacking.name}: pip install 'benchkit[mat]' (or {lacking.name} alone)."
-        why = _DOWNLOAD_HINT.sub("", str(error)).strip() or type(error).__name__
+        why = textwrap.shorten(_DOWNLOAD_HINT.sub("", str(error)), 240) or type(error).__name__
         said = f"torchvision cannot read split {split!r} of {self.name} below data.root={root}: {why.rstrip('.')}."
-        if "download" in self.parameters and isinstance(error, RuntimeError):
+        if not isinstance(error, RuntimeError | OSError):
+            said += " The split is none of the set, or one of its files is not as published: restore it."
+        elif "download" in self.parameters:
             given = "".join(f", {name}={value!r}" for name, value in arguments.items())
             call = f"from torchvision.datasets import {self.name}; {self.name}({str(root)!r}{given}, download=True)"
             said += f' Where the library can, this downloads it: python -c "{call}".'
@@ -160,7 +165,8 @@ def kind(name: str) -> Kind:
         UsageError: there is none, or it is no set that can be read here.
     """
     build = getattr(library, name, None)
-    if not (isinstance(build, type) and name in library.__all__ and issubclass(build, library.VisionDataset)):
+    sets = [each for each in library.__all__ if each != "VisionDataset"]
+    if not (name in sets and isinstance(build, type) and issubclass(build, library.VisionDataset)):
         near = difflib.get_close_matches(
             name.lower(), {each.lower(): each for each in library.__all__}, n=1, cutoff=0.6
         )
