@@ -22,6 +22,7 @@ from benchkit.provenance.identity import identity_hash
 from benchkit.store.bank import Bank
 from benchkit.store.files import clear_dead
 from benchkit.store.lock import exclusive
+from benchkit.store.usage import size_text
 
 ASK_ABOVE = 20 << 30  # bytes of new features above which --yes is needed
 
@@ -165,16 +166,16 @@ def _check_disk(forward: Any, bank: Bank, lacking: int, total: int, options: Opt
     row = sum(_bytes(shape) * forward.dtype(key).itemsize for key, shape in forward.shapes.items()) + 4096
     expected, free = lacking * row, shutil.disk_usage(bank.folder).free
     options.say(
-        f"{total:,} images, {lacking:,} to forward, at most {_size(expected)} of features to {bank.folder} "
-        f"({_size(free)} free)"
+        f"{total:,} images, {lacking:,} to forward, at most {size_text(expected)} of features to {bank.folder} "
+        f"({size_text(free)} free)"
     )
     if expected > free:
         raise UsageError(
-            f"the features need {_size(expected)}, but {bank.folder} has {_size(free)} free: use --outputs."
+            f"the features need {size_text(expected)}, but {bank.folder} has {size_text(free)} free: use --outputs."
         )
     if expected > ASK_ABOVE and not options.yes:
         raise UsageError(
-            f"this export writes {_size(expected)}: say --yes, or ask for fewer layers or pooled features."
+            f"this export writes {size_text(expected)}: say --yes, or ask for fewer layers or pooled features."
         )
 
 
@@ -183,14 +184,6 @@ def _bytes(shape: Sequence[int]) -> int:
     for side in shape:
         product *= side
     return product
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def _settle(

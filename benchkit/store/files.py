@@ -131,11 +131,20 @@ def clear_dead(folder: Path) -> int:
     """Remove temporary files that dead processes of this host left directly in `folder`; returns how many."""
     removed = 0
     for path in folder.glob("*.tmp-*") if folder.is_dir() else ():
-        match = _TEMPORARY.search(path.name)
-        if match and match["host"] == host() and not (match["boot"] == boot() and _alive(int(match["pid"]))):
+        if owner(path) == "dead":
             path.unlink(missing_ok=True)
             removed += 1
     return removed
+
+
+def owner(path: Path) -> str:
+    """Whose a temporary file is: of a process that lives or is dead, here, or of another host; "" for other files."""
+    match = _TEMPORARY.search(path.name)
+    if not match:
+        return ""
+    if match["host"] != host():
+        return "elsewhere"
+    return "alive" if match["boot"] == boot() and _alive(int(match["pid"])) else "dead"
 
 
 def _alive(pid: int) -> bool:
