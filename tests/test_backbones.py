@@ -324,7 +324,7 @@ def test_settings_load_without_torch():
         "import benchkit.features; assert 'torch' not in sys.modules and 'timm' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert registry.names("backbones") == ["color_histogram", "module", "timm"]
+    assert {"color_histogram", "module", "timm"} <= set(registry.names("backbones"))
 
 
 def test_unknown_arch_names_the_nearest():
