@@ -93,6 +93,34 @@ class Preprocess:
         h, w = self.resized(height, width)
         return math.ceil(h / self.multiple) * self.multiple, math.ceil(w / self.multiple) * self.multiple
 
+    def frame(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of the scored frame of an image of this size: the crop, or the whole image."""
+        return (self.size, self.size) if self.resize == "crop" else (height, width)
+
+    def extent(self, height: int, width: int) -> tuple[float, float]:
+        """The share of the input's height and width that shows the image; below 1 where it is padded."""
+        if self.resize != "pad":
+            return 1.0, 1.0
+        (h, w), (padded_h, padded_w) = self.resized(height, width), self.shape(height, width)
+        return h / padded_h, w / padded_w
+
+    def framed(self, values: np.ndarray) -> np.ndarray:
+        """A pixel map (H, W, ...) of the image in the scored frame: through the image's own resize and crop, by the
+        nearest pixel centre, so that no label or depth is made up; untouched where the whole image is scored.
+        """
+        if self.resize != "crop":
+            return values
+        height, width = values.shape[:2]
+        resized = self.resized(height, width)
+        rows, columns = self._sources(height, resized[0]), self._sources(width, resized[1])
+        return np.ascontiguousarray(values[rows[:, None], columns[None]])
+
+    def _sources(self, side: int, resized: int) -> np.ndarray:
+        """For every pixel of the crop along one axis, the pixel of the original whose area holds its centre."""
+        first = round((resized - self.size) / 2)  # as torchvision's centre crop rounds
+        centres = (np.arange(first, first + self.size) + 0.5) * (side / resized)
+        return np.minimum(centres.astype(np.intp), side - 1)
+
     def apply(self, image: np.ndarray) -> Any:
         """uint8 (H, W, 3) -> uint8 tensor (3, h, w), not yet normalised."""
         import torch

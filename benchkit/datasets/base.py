@@ -51,9 +51,11 @@ class Dataset:
     Attributes:
         settings: an instance of the dataset's `Settings`.
         generated: True when images come from a generator; then tables say so.
+        maps: fields of `target` that are pixel maps (h, w) or (h, w, C) in the frame of the image's file, upright.
     """
 
     generated = False
+    maps: tuple[str, ...] = ()
     settings: Any
 
     def items(self, split: str) -> list[str]:
@@ -102,6 +104,14 @@ class Dataset:
     def target(self, item: str) -> Arrays:
         """Truth of one item: arrays by field name."""
         raise NotImplementedError
+
+    def target_paths(self, item: str) -> tuple[Path, ...]:
+        """The files that the item's truth is read from; while their sizes and times stay they are not examined again."""
+        return ()
+
+    def examine(self, item: str) -> str:
+        """What is wrong with the files of the item's truth (unknown label, other size than the image), '' when nothing is."""
+        return ""
 
     def target_files(self, item: str) -> list[str]:
         """sha256 of each file, or other text, that the item's truth is read from; empty where names say it all."""

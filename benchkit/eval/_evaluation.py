@@ -24,7 +24,7 @@ from benchkit.provenance.record import NAME, append_record, describe_file, match
 from benchkit.registry import Component, find
 from benchkit.store.content import file_hash, table_hash
 from benchkit.store.files import clear_dead, write_json, write_text
-from benchkit.store.items import ArrayItems, TableItems
+from benchkit.store.items import TableItems
 from benchkit.store.lock import exclusive
 from benchkit.store.outputs import Outputs
 from benchkit.store.table import Table, write_table
@@ -137,6 +137,7 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
         predictions = TableItems(predicted, targets.names)
         columns = family.score(predictions, targets)
         floor = family.summarize(_floor(family, predicted, predictions, targets))
+        ceiling = _ceiling(family, predictions, targets)
         meta = dict(targets.meta)
         labels = {c: true.read(c) for c in true.columns if c == "group" or c.startswith("category/")}
         log = {name: float(value) for name, value in _whole(predicted, "fit/").items()}
@@ -147,9 +148,9 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
         return {**family.summarize(some), **family.breakdown(some, meta)}
 
     intervals = bootstrap(columns, summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
-    summaries = {**_flat(family, values, floor, columns), **parts}
+    summaries = {**_flat(family, values, floor, ceiling, columns), **parts}
     _refuse_clash(folder, summaries, log)
-    scores = _scores(family, values, floor, intervals, columns)
+    scores = _scores(family, values, floor, ceiling, intervals, columns)
     breakdown = {name: {"value": value, "interval": _pair(intervals[name])} for name, value in parts.items()}
     write_table(folder / "results.h5", "results", targets.names, {**labels, **columns})
     write_json(folder / "summaries.json", {**summaries, **_finite(folder, log)})
@@ -211,9 +212,12 @@ def _floor(family: Benchmark, predicted: Table, predictions: TableItems, targets
     fields = {} if family.floor_head is None else _whole(predicted, "floor/")
     if not fields:  # nothing was learned from train, so there is no constant from it either
         return family.chance(targets, predictions)
-    count = len(targets.names)
-    constant = {name: np.broadcast_to(value, (count, *value.shape)) for name, value in fields.items()}
-    return family.score(ArrayItems(targets.names, constant, {"scores_are": "logits"}), targets)
+    return family.score(family.constant(fields, targets), targets)
+
+
+def _ceiling(family: Benchmark, predictions: TableItems, targets: TableItems) -> dict[str, float | None]:
+    best = family.ceiling(predictions, targets)
+    return {} if best is None else family.summarize(family.score(best, targets))
 
 
 def _finite(folder: Path, values: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -236,10 +240,12 @@ def _flat(
     family: Benchmark,
     values: Mapping[str, float | None],
     floor: Mapping[str, float | None],
+    ceiling: Mapping[str, float | None],
     columns: Columns,
 ) -> dict[str, float | None]:
     ordered = {m.name: values[m.name] for m in family.metrics()} | dict(values)
     floors = {f"floor_{name}": floor[name] for name in ordered if name in floor}
+    floors |= {f"ceiling_{name}": ceiling[name] for name in ordered if name in ceiling}
     counts = {f"n_undefined_{m.name}": _undefined(columns, m.column) for m in family.metrics() if m.column}
     return {**ordered, **floors, "n_items": len(next(iter(columns.values()))), **counts}
 
@@ -248,6 +254,7 @@ def _scores(
     family: Benchmark,
     values: Mapping[str, float | None],
     floor: Mapping[str, float | None],
+    ceiling: Mapping[str, float | None],
     intervals: Mapping[str, Any],
     columns: Columns,
 ) -> dict[str, Any]:
@@ -256,6 +263,7 @@ def _scores(
             "value": values[metric.name],
             "interval": _pair(intervals.get(metric.name)),
             "floor": floor.get(metric.name),
+            "ceiling": ceiling.get(metric.name),
             "better": metric.better,
             "unit": metric.unit,
             "undefined": _undefined(columns, metric.column),

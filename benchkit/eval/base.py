@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.errors import UsageError
-from benchkit.store.items import Items
+from benchkit.store.items import ArrayItems, Items
 
 Columns = dict[str, np.ndarray]
 
@@ -36,6 +36,9 @@ class Benchmark:
         folder: the dataset that `data.root=DIR` alone selects.
         needs: prediction fields without which nothing can be scored.
         floor_head: the head whose one prediction is the floor; None when chance is known by arithmetic.
+        dense: scores are per pixel: the crop then keeps the whole short side, and truth goes through the image's frame.
+        task: what a dense head learns (semantic, binary, depth, normals, maps); "" for other families.
+        derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame; None: the data set knows it.
     """
 
     version = 1
@@ -45,6 +48,9 @@ class Benchmark:
     folder = "image_folder"
     needs: tuple[str, ...] = ()
     floor_head: str | None = "constant"
+    dense = False
+    task = ""
+    derive: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -72,6 +78,16 @@ class Benchmark:
     def score(self, predictions: Items, targets: Items) -> Columns:
         """Per-item columns in the order of `targets.names`; keys under 'stats/' are sufficient statistics."""
         raise NotImplementedError
+
+    def constant(self, fields: Mapping[str, np.ndarray], targets: Items) -> Items:
+        """The floor as predictions: what the constant head knows, the same for every item."""
+        count = len(targets.names)
+        columns = {name: np.broadcast_to(value, (count, *value.shape)) for name, value in fields.items()}
+        return ArrayItems(targets.names, columns, {"scores_are": "logits"})
+
+    def ceiling(self, predictions: Items, targets: Items) -> Items | None:
+        """The best predictions that the head's grid allows, as predictions; None where there is no such limit."""
+        return None
 
     def chance(self, targets: Items, predictions: Items) -> Columns:
         """The columns of a random answer by arithmetic, where no constant predictor was learned.

@@ -6,25 +6,26 @@ either the old tag, or a folder whose record does not match its files and which 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import benchkit
 from benchkit.errors import RunError
+from benchkit.export.describe import describe
 from benchkit.export.forward import NOT_FINITE
 from benchkit.export.job import Job
 from benchkit.export.split import Split, check_left
 from benchkit.export.texts import read_texts
+from benchkit.export.truth import FramedTruth
 from benchkit.heads.base import Head
-from benchkit.provenance.identity import identity_hash
-from benchkit.provenance.record import NAME, SCHEMA, describe_file, sealed
+from benchkit.preprocess import Preprocess
+from benchkit.provenance.record import NAME, sealed
 from benchkit.registry import find
 from benchkit.store.bank import Bank
 from benchkit.store.columns import Ragged
@@ -32,6 +33,7 @@ from benchkit.store.content import file_hash
 from benchkit.store.features import TagFeatures, write_features
 from benchkit.store.files import link_or_copy, put_in_place, replacing, sync, write_json
 from benchkit.store.items import ArrayItems, TableItems
+from benchkit.store.maps import Maps
 from benchkit.store.table import Table, write_table
 
 if TYPE_CHECKING:
@@ -62,16 +64,17 @@ def finish(job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any]
     write_features(build, bank, views, hashes, keys)
     write_table(build / "thumbs.h5", "thumbs", views, {"thumb": _thumbs(bank, hashes)})
     items = _items(job.test, skipped)
-    targets = {"targets": _write_targets(job, job.test, items)}
+    truth = FramedTruth(job.dataset, model.preprocess, job.family.derive)
+    targets = {"targets": _write_targets(job, job.test, items, truth)}
     link_or_copy(job.outputs.targets(targets["targets"]), build / "targets.h5")
     if job.train is not None:
-        targets["train_targets"] = _write_targets(job, job.train, _items(job.train, skipped))
-    prompts = job.head.prepare(model.side, job.dataset.meta())
+        targets["train_targets"] = _write_targets(job, job.train, _items(job.train, skipped), truth)
+    prompts = job.prepare_head(model.side)
     if prompts:
         job.head.read_texts(read_texts(bank, prompts))
-    log = _predict(job, build, keys, items, targets.get("train_targets"))
+    log = _predict(job, build, keys, items, targets.get("train_targets"), model.preprocess)
     job.write_conf(build / "conf.yaml")
-    record = _record(job, build, bank, keys, targets, skipped, model.facts)
+    record = describe(job, build, bank, keys, targets, skipped, model.facts)
     record["head"] = {"name": job.conf.head.name, "log": log, "threads": FIT_THREADS}
     record["timings"] = {**timings, "finish": time.monotonic() - started}
     write_json(build / NAME, sealed(record))
@@ -121,10 +124,10 @@ def _items(split: Split, skipped: Mapping[str, str]) -> list[str]:
     return [item for item in split.items if item not in skipped]
 
 
-def _write_targets(job: Job, split: Split, items: Sequence[str]) -> str:
+def _write_targets(job: Job, split: Split, items: Sequence[str], truth: FramedTruth) -> str:
     """Write the truth of a split once, under its content hash; returns the hash."""
     fresh = job.parts / f"targets-{split.name}.h5"
-    write_table(fresh, "targets", items, split.columns(items), meta=split.dataset.meta())
+    write_table(fresh, "targets", items, split.columns(items, truth), meta=split.dataset.meta())
     content = file_hash(fresh, "targets")
     shared = job.outputs.targets(content)
     if not _holds(shared, content):
@@ -140,7 +143,12 @@ def _holds(shared: Path, content: str) -> bool:
 
 
 def _predict(
-    job: Job, build: Path, keys: Sequence[str], items: Sequence[str], train_targets: str | None
+    job: Job,
+    build: Path,
+    keys: Sequence[str],
+    items: Sequence[str],
+    train_targets: str | None,
+    preprocess: Preprocess,
 ) -> dict[str, float]:
     """Fit on the bank and the cached train targets, predict the evaluated items; returns the fit log.
 
@@ -153,16 +161,31 @@ def _predict(
             truth = TableItems(table)
             if job.family.floor_head:
                 whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
-            head.fit(key, _features(job, build, keys, truth.names), truth, job.conf.model.seed, FIT_THREADS)
-    fields = head.predict(key, _features(job, build, keys, items), FIT_THREADS)
-    log = head.log()
-    whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
-    write_table(build / "predictions.h5", "predictions", items, fields, whole, head.meta())
+            with _features(job, build, keys, truth.names, preprocess) as features:
+                head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
+    with _features(job, build, keys, items, preprocess) as features:
+        fields = head.predict(key, features, FIT_THREADS)
+        log = head.log()
+        whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
+        write_table(build / "predictions.h5", "predictions", items, fields, whole, head.meta())
     _write_state(head, build / "head.safetensors")
     return log
 
 
-def _features(job: Job, build: Path, keys: Sequence[str], items: Sequence[str]) -> ArrayItems:
+def _features(
+    job: Job, build: Path, keys: Sequence[str], items: Sequence[str], preprocess: Preprocess
+) -> contextlib.AbstractContextManager[Any]:
+    """What a head reads of some items: maps one by one, or pooled rows in memory."""
+    if job.head.wants().kind != "patch":
+        return contextlib.nullcontext(_pooled(job, build, keys, items))
+    views = [job.dataset.views(item)[0] for item in items]
+    sizes = [(job.facts[view].height, job.facts[view].width) for view in views]
+    frames = np.array([preprocess.frame(*size) for size in sizes], np.int32).reshape(-1, 2)
+    extents = np.array([preprocess.extent(*size) for size in sizes]).reshape(-1, 2)
+    return Maps(build, items, views, keys, frames, extents)
+
+
+def _pooled(job: Job, build: Path, keys: Sequence[str], items: Sequence[str]) -> ArrayItems:
     """Pooled features by item: (N, C), of items with several views (N, V, C)."""
     views = [job.dataset.views(item) for item in items]
     with TagFeatures(build, [view for each in views for view in each]) as features:
@@ -189,79 +212,6 @@ def _write_state(head: Head, path: Path) -> None:
 
     with replacing(path) as unfinished:
         save_file({name: np.ascontiguousarray(value) for name, value in state.items()}, unfinished)
-
-
-def _record(
-    job: Job,
-    build: Path,
-    bank: Bank,
-    keys: Sequence[str],
-    targets: Mapping[str, str],
-    skipped: Mapping[str, str],
-    facts: Mapping[str, Any],
-) -> dict[str, Any]:
-    protocol = job.protocol(targets["targets"])
-    protocol["skipped"] = sorted(skipped)
-    files = {
-        p.relative_to(build).as_posix(): describe_file(p, _content(p)) for p in sorted(build.rglob("*")) if p.is_file()
-    }
-    files.pop("conf.yaml")  # eval rewrites its eval section
-    return {
-        "schema": SCHEMA,
-        "benchkit": benchkit.__version__,
-        "benchmark": job.conf.benchmark,
-        "family": job.conf.family,
-        "family_version": job.family.version,
-        "level": job.family.level,
-        "tag": job.tag,
-        "command": job.command,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "conf": job.conf.plain(),
-        "about": facts["about"],
-        "protocol": protocol,
-        "fingerprint": identity_hash(protocol),
-        "data": _data(job, targets, skipped),
-        "backbone": {**facts["backbone"], "identity": bank.identity, "identity_hash": bank.identity_hash},
-        "features": _about_features(job, bank, keys),
-        "inputs": job.inputs,
-        "files": files,
-        "scores": None,
-    }
-
-
-def _content(path: Path) -> str | None:
-    return file_hash(path) if path.suffix == ".h5" else None
-
-
-def _data(job: Job, targets: Mapping[str, str], skipped: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "name": job.conf.data.name,
-        "generated": job.dataset.generated,
-        "dataset_id": job.test.id,
-        "train_id": job.train.id if job.train else None,
-        **targets,
-        "split": job.test.name,
-        "n_items": len(_items(job.test, skipped)),
-        "train_split": job.train.name if job.train else None,
-        "n_train": len(_items(job.train, skipped)) if job.train else 0,
-        "skipped": dict(sorted(skipped.items())),
-        "duplicates": job.duplicates,
-        "untrained_classes": job.untrained,
-        "trained_on_evaluated": job.head.trains and job.train is job.test,
-        "overlaps": job.conf.overlaps,
-    }
-
-
-def _about_features(job: Job, bank: Bank, keys: Sequence[str]) -> dict[str, Any]:
-    platforms = {identity_hash(p): p for p in bank.platforms.values()}
-    requested = job.conf.plain()["model"]["features"]
-    return {
-        "requested": requested,
-        "keys": list(keys),
-        "platforms": [platforms[k] for k in sorted(platforms)],
-        "mixed_platforms": len(platforms) > 1,
-        "duplicate_rows": bank.duplicates,
-    }
 
 
 def _publish(build: Path, folder: Path) -> None:

@@ -15,9 +15,10 @@ import yaml
 
 from benchkit.conf.build import Conf
 from benchkit.conf.diff import Difference, counts, describe, differences, identity_view
+from benchkit.datasets.base import DataSettings
 from benchkit.errors import UsageError
 from benchkit.export import inputs
-from benchkit.export.manifest import read_manifest
+from benchkit.export.manifest import read_manifest, read_truths
 from benchkit.export.split import Split, check_duplicates, check_readable, limited, untrained_classes
 from benchkit.provenance.record import matches, read_record
 from benchkit.store.files import replacing, write_json
@@ -26,6 +27,7 @@ from benchkit.store.outputs import Outputs
 
 if TYPE_CHECKING:
     from benchkit.export.model import LoadedModel
+    from benchkit.heads.base import ModelSide
 
 NO_SPLIT = "none"
 SCORE_FILES = ("results.h5", "summaries.json")  # eval makes these
@@ -95,7 +97,12 @@ class Job:
             names[data.train_split] = limited(self.dataset, self.dataset.items(data.train_split), data.limit)
         views = sorted({view for items in names.values() for item in items for view in self.dataset.views(item)})
         facts = read_manifest(self.dataset, views, self.outputs)
-        splits = {name: Split(self.dataset, name, items, facts) for name, items in names.items()}
+        every = sorted({item for items in names.values() for item in items})
+        truths = read_truths(self.dataset, every, self.outputs, self._examined_against())
+        splits = {
+            name: Split(self.dataset, name, items, facts, {item: truths[item] for item in items if item in truths})
+            for name, items in names.items()
+        }
         self.test = splits[data.split]
         self.train = splits[data.train_split] if self.has_train else None
         self.facts = facts
@@ -104,8 +111,15 @@ class Job:
                 raise UsageError(f"split {split.name!r} of {self.conf.data.name} is empty.")
         self.skipped = check_readable(list(splits.values()), data.on_error)
         self.duplicates = check_duplicates(self.train, self.test, data.on_duplicate == "keep")
-        self.family.check(self.test.truth(self.test.items))
+        shown = self.test.items[:1] if self.dataset.maps else self.test.items  # all maps would not fit in memory
+        self.family.check(self.test.truth(shown))
         self.untrained = untrained_classes(self.train, self.test)
+
+    def _examined_against(self) -> dict[str, Any]:
+        """The data settings that decide what is right in the files of the truth."""
+        data = identity_view(self.conf)["data"]
+        common = {field.name for field in dataclasses.fields(DataSettings)}
+        return {key: value for key, value in data.items() if key not in common}
 
     @property
     def splits(self) -> list[Split]:
@@ -116,6 +130,14 @@ class Job:
     def views(self) -> list[str]:
         """Views of all readable items, in name order."""
         return sorted({v for s in self.splits for i in s.items if i not in self.skipped for v in self.dataset.views(i)})
+
+    def prepare_head(self, model: ModelSide) -> list[str]:
+        """Make the head ready for the model, the data and the family's task; returns the prompts it needs.
+
+        Raises:
+            UsageError: they do not fit.
+        """
+        return self.head.prepare(model, {**self.dataset.meta(), "task": self.family.task})
 
     @cached_property
     def inputs(self) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from stat import S_ISREG
+from typing import Any
 
 import numpy as np
 
@@ -55,6 +56,52 @@ def read_manifest(dataset: Dataset, views: Sequence[str], outputs: Outputs) -> d
     if fresh:
         _save(remembered_at, {**known, **fresh})
     return {**found, **{view: fresh[view] if view in fresh else known[view] for view in views if view not in found}}
+
+
+def read_truths(
+    dataset: Dataset, items: Sequence[str], outputs: Outputs, settings: Mapping[str, Any]
+) -> dict[str, Facts]:
+    """Facts of the files of every item's truth: sha256 of their bytes, and what is wrong with them.
+
+    Args:
+        dataset: examines each item whose files have changed.
+        items: names.
+        outputs: remembers.
+        settings: what an item is examined against; facts found under other settings are not used.
+
+    Returns:
+        {item: facts}; empty where truth has no files of its own.
+    """
+    paths = {item: dataset.target_paths(item) for item in items}
+    if not any(paths.values()):
+        return {}
+    key = [type(dataset).__name__, dataset.source(), "truth", settings]
+    remembered_at = outputs.manifest(identity_hash(key))
+    known = _load(remembered_at)
+    places = {item: (*files, *_images(dataset, item)) for item, files in paths.items()}
+    stamps = {item: _stamp(place) for item, place in places.items()}
+    stale = [item for item in items if not _same(known.get(item), stamps[item])]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        reading = pool.map(lambda item: _examined(dataset, item, paths[item], stamps[item]), stale)
+        fresh = dict(zip(stale, track(reading, len(stale), "examining the truth", "items"), strict=True))
+    if fresh:
+        _save(remembered_at, {**known, **fresh})
+    return {item: fresh[item] if item in fresh else known[item] for item in items}
+
+
+def _images(dataset: Dataset, item: str) -> list[Path]:
+    return [path for path in map(dataset.path, dataset.views(item)) if path is not None]
+
+
+def _examined(dataset: Dataset, item: str, paths: Sequence[Path], stamp: Stamp) -> Facts:
+    digest = hashlib.sha256()
+    try:
+        for path in paths:
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        problem = dataset.examine(item)
+    except (OSError, Unreadable) as error:
+        return Facts(UNREADABLE, 0, 0, f"its truth cannot be read ({error})", -1, -1, -1)
+    return Facts(digest.hexdigest(), 0, 0, problem, *(stamp or (-1, -1, -1)))
 
 
 def _place(dataset: Dataset, view: str) -> tuple[Path, ...]:

@@ -85,7 +85,7 @@ def _backbone_key(job: Job) -> str:
     view = identity_view(job.conf)
     model = {k: v for k, v in view["model"].items() if k not in ("features", "head")}
     data = {k: view["data"][k] for k in ("size", "resize", "resize_short", "decoder", "on_error")}
-    return identity_hash([model, data, job.conf.model.features.dense_dtype])
+    return identity_hash([model, data, job.family.dense, job.conf.model.features.dense_dtype])
 
 
 def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome | BenchkitError]:
@@ -98,7 +98,7 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
             options.say(f"{model.name}: {note}")
         for number, job in jobs.items():
             try:
-                wanted = Wanted(model.keys(job), job.head.prepare(model.side, job.dataset.meta()))
+                wanted = Wanted(model.keys(job), job.prepare_head(model.side))
                 if job.begin(options.overwrite, _told(job, options)):  # only now: what cannot be made leaves no trace
                     wants[number] = wanted
                 else:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 from benchkit.datasets.base import Dataset
 from benchkit.errors import UsageError
 from benchkit.export.manifest import Facts
+from benchkit.export.truth import FramedTruth
 from benchkit.provenance.identity import dataset_id
-from benchkit.store.columns import Column, Ragged
+from benchkit.store.columns import Column, Ragged, Rows
 from benchkit.store.items import ArrayItems
 
 _SHOWN = 5  # names in a message
@@ -23,12 +25,13 @@ _SHOWN = 5  # names in a message
 
 @dataclasses.dataclass
 class Split:
-    """Items of one split in name order, and the facts of their views' files."""
+    """Items of one split in name order, the facts of their views, and those of the files of their truth."""
 
     dataset: Dataset
     name: str
     items: list[str]
     facts: Mapping[str, Facts]
+    truths: Mapping[str, Facts] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
@@ -37,14 +40,22 @@ class Split:
 
     def _content(self, item: str) -> str:
         files = [self.facts[view].sha256 for view in self.dataset.views(item)]
-        return "+".join([*files, *self.dataset.target_files(item)])
+        examined = [self.truths[item].sha256] if item in self.truths else []
+        return "+".join([*files, *self.dataset.target_files(item), *examined])
 
-    def columns(self, items: Sequence[str]) -> dict[str, Column]:
-        """Table columns of the truth: target fields, group, category/<name>, views."""
-        targets = [self.dataset.target(item) for item in items]
-        columns: dict[str, Column] = {
-            field: stacked([t[field] for t in targets]) for field in (targets[0] if targets else ())
-        }
+    def columns(self, items: Sequence[str], truth: FramedTruth | None = None) -> dict[str, Column]:
+        """Table columns of the truth: target fields, group, category/<name>, views.
+
+        Args:
+            items: names.
+            truth: the fields in the scored frame, whose pixel maps are made item by item while they are written; default:
+                as the data set gives them.
+        """
+        if truth is not None and (self.dataset.maps or truth.derive):
+            columns = _maps(items, truth)
+        else:
+            targets = [self.dataset.target(item) for item in items]
+            columns = {field: stacked([t[field] for t in targets]) for field in (targets[0] if targets else ())}
         categories = [self.dataset.category(item) for item in items]
         for name in categories[0] if categories else ():
             columns[f"category/{name}"] = [c[name] for c in categories]
@@ -57,13 +68,33 @@ class Split:
         return ArrayItems(items, self.columns(items), self.dataset.meta())
 
     def bad(self) -> dict[str, str]:
-        """Items with an unreadable view: which, and why."""
-        return {
+        """Items with an unreadable view, or with truth that cannot be used: which, and why."""
+        views = {
             item: f"{view}: {self.facts[view].problem}"
             for item in self.items
             for view in self.dataset.views(item)
             if self.facts[view].problem
         }
+        truths = {
+            item: f"{item}: {f.problem}" for item, f in self.truths.items() if f.problem and item in set(self.items)
+        }
+        return {**truths, **views}
+
+
+def _maps(items: Sequence[str], truth: FramedTruth) -> dict[str, Column]:
+    """Columns of pixel maps, one map in memory at a time."""
+    columns: dict[str, Column] = {}
+    for field, sample in truth(items[0]).items() if items else ():
+        each = functools.partial(_each, items, truth, field)
+        if truth.uniform:
+            columns[field] = Rows(sample.dtype, sample.shape, (value[None] for value in each()))
+        else:
+            columns[field] = Ragged(sample.dtype, sample.ndim, each)
+    return columns
+
+
+def _each(items: Sequence[str], truth: FramedTruth, field: str) -> Iterator[np.ndarray]:
+    return (np.asarray(truth(item)[field]) for item in items)
 
 
 def stacked(values: Sequence[np.ndarray]) -> Column:
@@ -132,7 +163,7 @@ def check_readable(splits: Sequence[Split], on_error: str) -> dict[str, str]:
     bad = {item: why for split in splits for item, why in split.bad().items()}
     if bad and on_error == "stop":
         raise UsageError(
-            f"{_count(len(bad), 'image', 'images')} cannot be read{_below(splits[0])}: {_first(bad)}. Mend or remove "
+            f"{_count(len(bad), 'item', 'items')} cannot be used{_below(splits[0])}: {_first(bad)}. Mend or remove "
             "such files, or leave them out with data.on_error=skip."
         )
     check_left(splits, bad)

@@ -110,6 +110,12 @@ class TagFeatures:
             return self.table.item(f"features/{key}", self._rows[row])
         return self._indexed(key, [self._rows[row]])[0]
 
+    def rows(self, key: str, positions: Sequence[int]) -> list[np.ndarray]:
+        """Some rows of a key, in the order asked for."""
+        if f"features/{key}" in self.table:
+            return self.table.items(f"features/{key}", [self._rows[position] for position in positions])
+        return self._indexed(key, [self._rows[position] for position in positions])
+
     def joined(self, keys: Sequence[str]) -> ArrayItems:
         """Several pooled keys side by side, (N, sum of C), as the one field that is called by their names joined by +."""
         rows = [np.asarray(self.read(key)) for key in keys]

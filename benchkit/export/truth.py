@@ -1,0 +1,45 @@
+"""The truth of an item in the scored frame: pixel maps go through the image's own resize and crop, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from benchkit.datasets.base import Dataset
+from benchkit.preprocess import Preprocess
+
+Derive = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+
+
+class FramedTruth:
+    """Fields of an item's truth by name.
+
+    Args:
+        dataset: gives the truth in the image's own frame.
+        preprocess: the frame.
+        derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame (corners, orientation); where
+            it is given the data set is not asked.
+    """
+
+    def __init__(self, dataset: Dataset, preprocess: Preprocess, derive: Derive | None = None) -> None:
+        self.dataset, self.preprocess, self.derive = dataset, preprocess, derive
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all maps have one shape."""
+        return self.preprocess.resize == "crop"
+
+    def __call__(self, item: str) -> dict[str, np.ndarray]:
+        """The item's fields."""
+        if self.derive is not None:
+            return dict(self.derive(self._image(item)))
+        maps = self.dataset.maps
+        target = self.dataset.target(item)
+        return {name: self.preprocess.framed(value) if name in maps else value for name, value in target.items()}
+
+    def _image(self, item: str) -> np.ndarray:
+        image = self.dataset.image(self.dataset.views(item)[0])
+        if not self.uniform:
+            return image
+        return np.ascontiguousarray(self.preprocess.apply(image).permute(1, 2, 0).numpy())
