@@ -348,7 +348,7 @@ def test_weights_out_of_reach_say_how_to_get_them(monkeypatch):
         return create(arch, **more)
 
     monkeypatch.setattr(timm, "create_model", offline)
-    with pytest.raises(UsageError, match=r"huggingface-cli download timm/test_resnet.*checkpoint=FILE"):
+    with pytest.raises(UsageError, match=r"weights of test_resnet.*fetch_models.*checkpoint=FILE"):
         timm_component.build(timm_component.Settings(arch="test_resnet.r160_in1k"))
     with pytest.raises(UsageError, match="publishes no weights for convnext_atto_rms"):
         timm_component.build(timm_component.Settings(arch="convnext_atto_rms"))

@@ -18,7 +18,7 @@ from benchkit.__main__ import names as command_names
 PACKAGE = Path(benchkit.__file__).parent
 LEVELS = (
     ("conf", "registry", "settings", "errors", "geometry", "metrics", "provenance"),
-    ("store", "features", "preprocess", "images", "progress", "render", "viz"),
+    ("store", "features", "preprocess", "images", "progress", "render", "viz", "duplicates"),
     ("datasets", "backbones", "heads", "estimators"),
     ("eval",),
     ("export",),

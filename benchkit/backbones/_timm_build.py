@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import timm
 import torch
 
 from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
+from benchkit.backbones._hub import from_hub, refused
 from benchkit.backbones._timm_labels import labels_of
 from benchkit.backbones._timm_layers import TimmBackbone
 from benchkit.backbones.base import Preprocess
@@ -17,6 +19,9 @@ from benchkit.errors import UsageError
 
 if TYPE_CHECKING:
     from benchkit.backbones.timm import Settings
+
+# Families that resample positions in every forward: made at their own size, which is that of the weights' positions.
+RESAMPLING = {"vision_transformer_sam"}
 
 
 def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int, pad: bool) -> TimmBackbone:
@@ -35,7 +40,7 @@ def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int,
     net = seeded(seed, lambda: _create(arch, arguments, published=published)).eval()
     notes = _load(net, path, settings.checkpoint_match) if path else ()
     backbone = TimmBackbone(net, arch, preprocess_of(net, size, settings.crop_pct)).eval()
-    backbone.notes = tuple(notes)
+    backbone.notes = (*notes, *resize_notes(net))
     backbone.labels = labels_of(net) if "logits" in backbone.pools else ()
     backbone.upstream = f"timm {timm.__version__}"
     backbone.requires_grad_(False)
@@ -69,7 +74,8 @@ def seeded(seed: int, make: Any) -> Any:
 def _create(arch: str, arguments: dict[str, Any], *, published: bool = False, meta: bool = False) -> Any:
     try:
         with torch.device("meta" if meta else "cpu"):
-            net = timm.create_model(arch, pretrained=published, **arguments)
+            make = functools.partial(timm.create_model, arch, pretrained=published, **arguments)
+            net = from_hub(make) if published else make()
     except TypeError as error:
         raise UsageError(
             f"timm cannot make {arch} with {arguments}: {error}. See model.backbone.extra_kwargs."
@@ -77,25 +83,21 @@ def _create(arch: str, arguments: dict[str, Any], *, published: bool = False, me
     except Exception as error:
         if not published:
             raise
-        raise UsageError(_no_weights(arch, error)) from error
+        raise _no_weights(arch, error) from error
     if not hasattr(net, "forward_intermediates"):
         raise UsageError(f"timm's {arch} gives no intermediate features (no forward_intermediates): use another arch.")
     return net
 
 
-def _no_weights(arch: str, error: Exception) -> str:
+def _no_weights(arch: str, error: Exception) -> UsageError:
     cfg = timm.models.get_pretrained_cfg(arch)
     if cfg is None or not cfg.has_weights:
-        return (
+        return UsageError(
             f"timm publishes no weights for {arch}: name one of its tags ({', '.join(_tags(arch)) or 'it has none'}), give "
             "model.backbone.checkpoint=FILE, or run with --random for random weights."
         )
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-    return (
-        f"the published weights of {arch} could not be had ({reason}). On a machine with network get them with "
-        f"`huggingface-cli download {cfg.hf_hub_id or f'timm/{arch}'} model.safetensors`, copy the file here and pass "
-        "model.backbone.checkpoint=FILE; or run with --random for random weights."
-    )
+    otherwise = "pass model.backbone.checkpoint=FILE, or run with --random for random weights"
+    return refused(f"the published weights of {arch}", error, otherwise)
 
 
 def _tags(arch: str) -> list[str]:
@@ -119,7 +121,10 @@ def size_arguments(outline: Any, arch: str, size: int, own_size: int, pad: bool)
         low = size // stride * stride
         good = f"{low} or {low + stride}" if low else f"{stride}"
         raise UsageError(f"size {size} is no multiple of {arch}'s {stride}-pixel grid: use data.size={good}.")
-    if pad and "dynamic_img_size" not in accepted and "byobnet" not in type(outline).__module__:
+    family = type(outline).__module__.rpartition(".")[2]
+    if family in RESAMPLING:
+        return {}
+    if pad and "dynamic_img_size" not in accepted and family != "byobnet":
         raise UsageError(
             f"{arch} takes images of one size only, so data.resize=pad cannot be used: use crop or squash."
         )
@@ -131,7 +136,18 @@ def preprocess_of(net: Any, size: int, crop_pct: float | None = None) -> Preproc
     """The preprocessing in timm's table for the weights, at the asked size."""
     cfg = net.pretrained_cfg
     crop = float(cfg["crop_pct"] if crop_pct is None else crop_pct)
-    return Preprocess(size, cfg["interpolation"], tuple(cfg["mean"]), tuple(cfg["std"]), crop)
+    resize: Any = "squash" if cfg.get("crop_mode") == "squash" else "crop"
+    return Preprocess(size, cfg["interpolation"], tuple(cfg["mean"]), tuple(cfg["std"]), crop, resize)
+
+
+def resize_notes(net: Any) -> list[str]:
+    """What to say where timm's own resize is none of benchkit's."""
+    mode, share = net.pretrained_cfg.get("crop_mode", "center"), net.pretrained_cfg["crop_pct"]
+    if mode == "squash" and share != 1:
+        return [f"timm squashes its images and crops {share} of them; benchkit squashes the whole image"]
+    if mode == "border":
+        return ["timm keeps the long side of its images between borders; benchkit crops a square: see data.resize"]
+    return []
 
 
 def _load(net: Any, path: Any, match: str) -> tuple[str, ...]:

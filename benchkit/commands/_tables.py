@@ -85,7 +85,18 @@ def _about_data(record: Mapping[str, Any]) -> list[str]:
 
 def _about_scores(record: Mapping[str, Any]) -> list[str]:
     undefined = {name: s["undefined"] for name, s in record["scores"].items() if s["undefined"]}
-    return ["items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items())] if undefined else []
+    said = ["items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items())] if undefined else []
+    return [*said, *without_flagged(record)]
+
+
+def without_flagged(record: Mapping[str, Any]) -> list[str]:
+    """The headline without the items that `benchkit doctor --data` flagged; nothing where it flagged none."""
+    flagged = record.get("flagged") or {}
+    count, without = len(flagged.get("items", ())), flagged.get("scores_without")
+    if not count or not without:
+        return []
+    name, value = next(iter(without.items()))
+    return [f"without {count} flagged {'item' if count == 1 else 'items'}: {name} {number(value)}"]
 
 
 def _some(names: Iterable[str]) -> str:

@@ -1,9 +1,11 @@
-"""Versions, devices, threads and disk of this machine; with a PATH, verify every checksum below it and hash its content.
+"""Versions, devices, threads and disk of this machine; with a PATH, verify every checksum below it and hash its content;
+with --data and the folder of a tag, find the same photo within and across its splits and under two labels.
 
 examples:
   benchkit doctor
   benchkit doctor outputs/results/classification/efficientnet_lite0
   benchkit doctor outputs --json
+  benchkit doctor --data outputs/results/classification/efficientnet_lite0 --plot
 """
 
 from __future__ import annotations
@@ -29,9 +31,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit status (3 when a file is damaged)."""
     made = parser("benchkit doctor", __doc__)
     made.add_argument("path", nargs="?", type=Path, help="a file or folder of benchkit's")
+    made.add_argument("--data", action="store_true", help="look for copies of photos in the tag whose folder PATH is")
+    made.add_argument(
+        "--plot", action="store_true", help="with --data: leave a picture of the copies beside the scores"
+    )
     made.add_argument("--json", action="store_true", help="machine-readable")
     given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _verify(given) if given.path else _machine(given), given.traceback)
+    return guarded(lambda: _work(given), given.traceback)
+
+
+def _work(given: argparse.Namespace) -> int:
+    if given.data or given.plot:
+        from benchkit.commands._copies import report_copies
+
+        return report_copies(given)
+    return _verify(given) if given.path else _machine(given)
 
 
 def _machine(given: argparse.Namespace) -> int:

@@ -14,9 +14,13 @@ from benchkit.conf.values import Plain
 from benchkit.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-BENCHMARK_KEYS = (
-    "family", "title", "obtain", "licence", "layout", "overlaps", "folder", "download", "data", "model", "eval"
-)  # fmt: skip
+ABOUT_KEYS = ("family", "title", "obtain", "licence", "layout", "overlaps")
+PLACE_KEYS = (
+    "folder",
+    "holds",
+    "download",
+)  # where data are looked for, what is there when they are, what fetches them
+BENCHMARK_KEYS = (*ABOUT_KEYS, *PLACE_KEYS, "data", "model", "eval")
 
 
 @dataclasses.dataclass

@@ -117,7 +117,7 @@ class Kind:
         Raises:
             UsageError: no such split or option, no whole copy, no labels, an image twice, or no classification set.
         """
-        arguments = {**self._arguments(split), **self._options(options)}
+        arguments = {**self.arguments(split), **self._options(options)}
         asked = {name: value for name, value in (("loader", str), ("download", False)) if name in self.parameters}
         folder = Path(os.path.abspath(root))
         try:
@@ -128,7 +128,12 @@ class Kind:
         except Exception as error:  # the library's readers raise whatever comes
             raise UsageError(self._absent(root, split, arguments, error)) from error
 
-    def _arguments(self, split: str) -> dict[str, Any]:
+    def arguments(self, split: str) -> dict[str, Any]:
+        """How the class is asked for a split.
+
+        Raises:
+            UsageError: it says its splits as true or false, and this is none of them.
+        """
         if self.split_argument is None:
             return {}
         values = SPLIT_ARGUMENTS[self.split_argument]

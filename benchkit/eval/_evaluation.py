@@ -17,6 +17,7 @@ from benchkit.conf.build import evaluate_settings, plain
 from benchkit.conf.diff import counts_of, describe, differences
 from benchkit.conf.find import find_benchmark, nearest
 from benchkit.errors import RunError, UsageError
+from benchkit.eval._flagged import with_scores_without
 from benchkit.eval.base import Benchmark, Columns
 from benchkit.metrics.intervals import bootstrap
 from benchkit.provenance.identity import identity_hash
@@ -154,7 +155,7 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
     breakdown = {name: {"value": value, "interval": _pair(intervals[name])} for name, value in parts.items()}
     write_table(folder / "results.h5", "results", targets.names, {**labels, **columns})
     write_json(folder / "summaries.json", {**summaries, **_finite(folder, log)})
-    record = {**record, "breakdown": breakdown}
+    record = {**with_scores_without(record, family, targets.names, columns), "breakdown": breakdown}
     record = _with_scores(folder, record, family, scores, settings, time.monotonic() - started)
     write_text(folder / "conf.yaml", yaml.safe_dump(record["conf"], sort_keys=False, allow_unicode=True))
     record = sealed(record)

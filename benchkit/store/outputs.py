@@ -35,7 +35,7 @@ class Outputs:
 
     def lock(self, benchmark: str, tag: str) -> Path:
         """The lock of one experiment: outside its folder, so that the folder can be copied alone."""
-        return self.root / "results" / benchmark / ".locks" / f"{check_tag(tag)}.lock"
+        return lock_of(self.tag(benchmark, tag))
 
     def tags(self, benchmark: str) -> list[str]:
         """Tags with a folder, in name order."""
@@ -46,6 +46,17 @@ class Outputs:
         """Benchmarks with results, in name order."""
         folder = self.root / "results"
         return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+
+
+def lock_of(folder: Path) -> Path:
+    """The lock of a tag's folder, wherever that lies."""
+    return folder.parent / ".locks" / f"{folder.name}.lock"
+
+
+def targets_near(folder: Path, content_hash: str) -> Path:
+    """Ground truth of one split of a tag's folder: there if the folder still lies below its outputs folder."""
+    above = folder.resolve().parents
+    return Outputs(above[min(2, len(above) - 1)]).targets(content_hash)
 
 
 def check_tag(tag: str) -> str:

@@ -1,0 +1,112 @@
+"""All pairs of views of one export that show the same photo."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchkit.duplicates.agreement import COARSE, CORRELATION, GRADIENT, TINT, agreement
+from benchkit.duplicates.blocks import Found
+from benchkit.duplicates.candidates import COSINE, HAMMING, by_cosine, by_hash, pooled_key
+from benchkit.duplicates.pictures import BITS, Pictures, read_pictures
+from benchkit.progress import Progress
+from benchkit.store.table import Table
+
+BYTES, REENCODED, MIRRORED, SIMILAR = "bytes", "re-encoded", "mirrored", "similar"
+KINDS = (BYTES, REENCODED, MIRRORED, SIMILAR)
+THRESHOLDS = {"hash_bits": BITS, "hamming": HAMMING, "cosine": COSINE, "tint": TINT, "coarse_correlation": COARSE,
+              "correlation": CORRELATION, "gradient_correlation": GRADIENT}  # fmt: skip
+
+
+@dataclass
+class Copies:
+    """What was found.
+
+    Attributes:
+        views: names of all views.
+        pairs: (first, second) -> one of KINDS, first < second.
+        looked_at: pairs of thumbnails that were compared, by what proposed them.
+        left_out: what was not checked, and why: a sentence each.
+    """
+
+    views: list[str]
+    pairs: dict[tuple[str, str], str] = field(default_factory=dict)
+    looked_at: dict[str, int] = field(default_factory=lambda: {"hash": 0, "cosine": 0})
+    left_out: list[str] = field(default_factory=list)
+
+
+def find_copies(folder: Path) -> Copies:
+    """Compare all views of a finished export with each other.
+
+    Raises:
+        RunError: features.h5 or thumbs.h5 is damaged; names the view.
+    """
+    with Table(folder / "features.h5", "features") as features:
+        copies = Copies(list(features.names))
+        distinct = _equal_bytes(copies, features.read("image"))
+        if not (folder / "thumbs.h5").exists():
+            copies.left_out.append("only equal bytes were looked for: there is no thumbs.h5")
+            return copies
+        with Table(folder / "thumbs.h5", "thumbs") as thumbs:
+            pictures = read_pictures(thumbs, distinct)
+        flat = int(pictures.flat.sum())
+        if flat:
+            copies.left_out.append(f"{flat} views show nothing but one tone: of them only bytes were compared")
+        _compare(copies, pictures.only(~pictures.flat), features)
+    return copies
+
+
+def _equal_bytes(copies: Copies, images: Iterable[str]) -> list[str]:
+    """Pair views whose images have one sha256; returns one view of each image."""
+    by_image: dict[str, list[str]] = defaultdict(list)
+    for name, image in zip(copies.views, images, strict=True):
+        by_image[image].append(name)
+    for names in by_image.values():
+        first, *others = sorted(names)
+        copies.pairs.update({(first, other): BYTES for other in others})
+    return sorted(min(names) for names in by_image.values())
+
+
+def _compare(copies: Copies, pictures: Pictures, features: Table) -> None:
+    count = len(pictures.names)
+    key = pooled_key(features)
+    if key is None:
+        copies.left_out.append("features were not compared: features.h5 holds none but an index into parts")
+    rounds = 2 if key is None else 3
+    progress = Progress(rounds * count * (count - 1) // 2, "duplicates", "pairs")
+    strengths: dict[tuple[str, str], float] = {}
+    for mirrored in (False, True):
+        for found in _counted(by_hash(pictures, mirrored), "hash", copies, progress):
+            _take(copies, strengths, pictures, found, mirrored)
+    for found in _counted(by_cosine(features, key, pictures.names) if key else (), "cosine", copies, progress):
+        for mirrored in (False, True):
+            _take(copies, strengths, pictures, found, mirrored)
+    progress.finish()
+
+
+def _counted(blocks: Iterable[Found], by: str, copies: Copies, progress: Progress) -> Iterator[Found]:
+    dropped = 0
+    for found in blocks:
+        copies.looked_at[by] += len(found.first)
+        dropped += found.dropped
+        yield found
+        progress.advance(found.compared)
+    if dropped:
+        copies.left_out.append(
+            f"{dropped} pairs that are alike by {by} were not looked at: there are more of them than can be copies"
+        )
+
+
+def _take(
+    copies: Copies, strengths: dict[tuple[str, str], float], pictures: Pictures, found: Found, mirrored: bool
+) -> None:
+    """Add the pairs of one block whose pixels agree; of two ways in which a pair agrees, the better one counts."""
+    how = agreement(pictures, found.first, found.second, mirrored)
+    same, moved, strength = how.same(), how.moved(), how.strength()
+    for k in (same | moved).nonzero()[0]:
+        pair = pictures.names[found.first[k]], pictures.names[found.second[k]]
+        if strength[k] > strengths.get(pair, -1):
+            strengths[pair] = float(strength[k])
+            copies.pairs[pair] = MIRRORED if mirrored else REENCODED if same[k] else SIMILAR
