@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,15 +14,15 @@ import yaml
 
 from benchkit.conf.build import evaluate_settings, plain
 from benchkit.conf.diff import counts_of, describe, differences
-from benchkit.conf.find import find_benchmark, nearest
 from benchkit.errors import RunError, UsageError
+from benchkit.eval._checks import check_fields, check_files, read_exported, refuse_absent, refuse_clash
 from benchkit.eval._flagged import with_scores_without
 from benchkit.eval.base import Benchmark, Columns
 from benchkit.metrics.intervals import bootstrap
 from benchkit.provenance.identity import identity_hash
-from benchkit.provenance.record import NAME, append_record, describe_file, matches, read_record, sealed, unaltered
+from benchkit.provenance.record import NAME, append_record, describe_file, sealed, unaltered
 from benchkit.registry import Component, find
-from benchkit.store.content import file_hash, table_hash
+from benchkit.store.content import file_hash
 from benchkit.store.files import clear_dead, write_json, write_text
 from benchkit.store.items import TableItems
 from benchkit.store.lock import exclusive
@@ -69,7 +68,7 @@ def evaluate_folder(
 ) -> Evaluation:
     """See `benchkit.eval.evaluate`."""
     folder = outputs.tag(benchmark, tag)
-    with exclusive(outputs.lock(benchmark, tag)) if folder.is_dir() else _refuse(folder, benchmark, tag):
+    with exclusive(outputs.lock(benchmark, tag)) if folder.is_dir() else refuse_absent(folder, benchmark, tag):
         clear_dead(folder)
         record = read_exported(folder, benchmark, tag)
         component = find("eval", record["family"])
@@ -81,40 +80,6 @@ def evaluate_folder(
     if records:
         append_record(Path(records), record)
     return Evaluation(folder, summaries, record, fresh)
-
-
-def _refuse(folder: Path, benchmark: str, tag: str) -> Any:
-    if not folder.parent.is_dir():
-        find_benchmark(benchmark)  # a name that does not exist has no export command
-    near = nearest(tag, [p.name for p in folder.parent.glob("[!.]*")])
-    raise UsageError(
-        f"{folder} does not exist: nothing was exported for {benchmark} under the tag {tag!r}. {near}"
-        f"Export first: {_export_command(benchmark, tag)}; where it was exported to another folder, say --outputs DIR."
-    )
-
-
-def _export_command(benchmark: str, tag: str) -> str:
-    return f"python -m benchkit.export --conf NAME {shlex.join(['--benchmark', benchmark, '--tag', tag])}"
-
-
-def read_exported(folder: Path, benchmark: str, tag: str) -> dict[str, Any]:
-    """The record of a finished export.
-
-    Raises:
-        UsageError: the export has not finished.
-        RunError: predictions or targets are missing or not those of the record.
-    """
-    record = read_record(folder)
-    command = _export_command(benchmark, tag)
-    if record is None:
-        raise UsageError(f"{folder} holds no finished export: run it to its end with {command}")
-    odd = matches(folder, record, ("predictions.h5", "targets.h5"))
-    if odd:
-        raise RunError(
-            f"{folder / odd} is missing or not the file that record.json speaks of. Delete it if it is there, and "
-            f"make it again: {command}"
-        )
-    return {**record, "tag": tag}  # a folder that was copied under another name goes by that name
 
 
 def _to_score(folder: Path, record: dict[str, Any], component: Component, settings: Any, overwrite_eval: bool) -> bool:
@@ -132,8 +97,8 @@ def _to_score(folder: Path, record: dict[str, Any], component: Component, settin
 def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: dict[str, Any]) -> dict[str, Any]:
     started = time.monotonic()
     with Table(folder / "predictions.h5", "predictions") as predicted, Table(folder / "targets.h5", "targets") as true:
-        _check_files(folder, record, predicted, true)
-        _check_fields(folder, family, predicted)
+        check_files(folder, record, predicted, true)
+        check_fields(folder, family, predicted)
         targets = TableItems(true)
         predictions = TableItems(predicted, targets.names)
         columns = family.score(predictions, targets)
@@ -150,7 +115,7 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
 
     intervals = bootstrap(columns, summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
     summaries = {**_flat(family, values, floor, ceiling, columns), **parts}
-    _refuse_clash(folder, summaries, log)
+    refuse_clash(folder, summaries, log)
     scores = _scores(family, values, floor, ceiling, intervals, columns)
     breakdown = {name: {"value": value, "interval": _pair(intervals[name])} for name, value in parts.items()}
     write_table(folder / "results.h5", "results", targets.names, {**labels, **columns})
@@ -174,39 +139,6 @@ def _whole(predicted: Table, prefix: str) -> dict[str, np.ndarray]:
     """Arrays that belong to no item, below `floor/` or `fit/`."""
     names = [name for name in predicted.whole if name.startswith(prefix)]
     return {name.removeprefix(prefix): predicted.read_whole(name) for name in names}
-
-
-def _refuse_clash(folder: Path, summaries: Mapping[str, Any], log: Mapping[str, float]) -> None:
-    odd = sorted(summaries.keys() & log.keys())
-    if odd:
-        raise UsageError(
-            f"{folder}: the head logs {odd[0]!r}, which is a score's name: one would hide the other. Rename it in the "
-            "head's log (train_...) and export again."
-        )
-
-
-def _check_files(folder: Path, record: Mapping[str, Any], predicted: Table, true: Table) -> None:
-    for table in (predicted, true):
-        if table_hash(table) != record["files"][table.path.name]["content"]:
-            raise RunError(
-                f"{table.path} is not the file that record.json speaks of: its content differs. Delete it and "
-                "export again; the bank is reused."
-            )
-    if set(predicted.names) != set(true.names):
-        odd = sorted(set(predicted.names) ^ set(true.names))
-        raise RunError(
-            f"{folder}: predictions and targets hold different items ({odd[0]!r} is in one only). Export again."
-        )
-
-
-def _check_fields(folder: Path, family: Benchmark, predicted: Table) -> None:
-    absent = [field for field in family.needs if field not in predicted]
-    if absent:
-        there = ", ".join(predicted.columns)
-        raise UsageError(
-            f"{folder / 'predictions.h5'} has no {absent[0]!r}, which this benchmark scores; it has {there}. The head "
-            "does not fit the benchmark: export with another model.head.name."
-        )
 
 
 def _floor(family: Benchmark, predicted: Table, predictions: TableItems, targets: TableItems) -> Columns:

@@ -18,8 +18,8 @@ from benchkit.conf.diff import Difference, counts, describe, differences, identi
 from benchkit.datasets.base import DataSettings
 from benchkit.errors import UsageError
 from benchkit.export import inputs
-from benchkit.export.manifest import read_manifest, read_truths
-from benchkit.export.split import Split, check_duplicates, check_readable, limited, untrained_classes
+from benchkit.export.split import Split, check_duplicates, check_readable, read_splits, untrained_classes
+from benchkit.features import FINAL
 from benchkit.provenance.record import matches, read_record
 from benchkit.store.files import replacing, write_json
 from benchkit.store.lock import exclusive
@@ -79,6 +79,9 @@ class Job:
         data, head = self.conf.data.settings, self.conf.head.name
         self.family.check_head(head, self.head.gives)
         self.has_train = self.head.trains or self.head.votes
+        wants, features = self.head.wants(), self.conf.model.features
+        if wants.layers and features.layers == FINAL:
+            features.layers = wants.layers
         if data.train_split == "auto":
             data.train_split = "train" if self.has_train else NO_SPLIT
         if self.has_train and data.train_split == NO_SPLIT:
@@ -92,23 +95,11 @@ class Job:
 
     def _read_splits(self) -> None:
         data = self.conf.data.settings
-        names = {data.split: limited(self.dataset, self.dataset.items(data.split), data.limit)}
-        if self.has_train and data.train_split not in names:
-            names[data.train_split] = limited(self.dataset, self.dataset.items(data.train_split), data.limit)
-        views = sorted({view for items in names.values() for item in items for view in self.dataset.views(item)})
-        facts = read_manifest(self.dataset, views, self.outputs)
-        every = sorted({item for items in names.values() for item in items})
-        truths = read_truths(self.dataset, every, self.outputs, self._examined_against())
-        splits = {
-            name: Split(self.dataset, name, items, facts, {item: truths[item] for item in items if item in truths})
-            for name, items in names.items()
-        }
+        names = [data.split, *([data.train_split] if self.has_train else [])]
+        splits = read_splits(self.dataset, dict.fromkeys(names), data.limit, self.outputs, self._examined_against())
         self.test = splits[data.split]
         self.train = splits[data.train_split] if self.has_train else None
-        self.facts = facts
-        for split in splits.values():
-            if not split.items:
-                raise UsageError(f"split {split.name!r} of {self.conf.data.name} is empty.")
+        self.facts = self.test.facts
         self.skipped = check_readable(list(splits.values()), data.on_error)
         self.duplicates = check_duplicates(self.train, self.test, data.on_duplicate == "keep")
         shown = self.test.items[:1] if self.dataset.maps else self.test.items  # all maps would not fit in memory

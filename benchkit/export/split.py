@@ -14,11 +14,12 @@ import numpy as np
 
 from benchkit.datasets.base import Dataset
 from benchkit.errors import UsageError
-from benchkit.export.manifest import Facts
+from benchkit.export.manifest import Facts, read_manifest, read_truths
 from benchkit.export.truth import FramedTruth
 from benchkit.provenance.identity import dataset_id
 from benchkit.store.columns import Column, Ragged, Rows
 from benchkit.store.items import ArrayItems
+from benchkit.store.outputs import Outputs
 
 _SHOWN = 5  # names in a message
 
@@ -79,6 +80,35 @@ class Split:
             item: f"{item}: {f.problem}" for item, f in self.truths.items() if f.problem and item in set(self.items)
         }
         return {**truths, **views}
+
+
+def read_splits(
+    dataset: Dataset, names: Iterable[str], limit: int | None, outputs: Outputs, settings: Mapping[str, Any]
+) -> dict[str, Split]:
+    """The splits by name, each limited, with what is known of all their files.
+
+    Args:
+        dataset: to read.
+        names: of the splits, none twice.
+        limit: at most so many items each.
+        outputs: where facts are remembered.
+        settings: what the truth's files are examined against.
+
+    Raises:
+        UsageError: a split is empty.
+    """
+    items = {name: limited(dataset, dataset.items(name), limit) for name in names}
+    empty = next((name for name, found in items.items() if not found), None)
+    if empty is not None:
+        raise UsageError(f"split {empty!r} of {type(dataset).__name__} is empty.")
+    every = sorted({item for found in items.values() for item in found})
+    views = sorted({view for item in every for view in dataset.views(item)})
+    facts = read_manifest(dataset, views, outputs)
+    truths = read_truths(dataset, every, outputs, settings)
+    return {
+        name: Split(dataset, name, found, facts, {item: truths[item] for item in found if item in truths})
+        for name, found in items.items()
+    }
 
 
 def _maps(items: Sequence[str], truth: FramedTruth) -> dict[str, Column]:

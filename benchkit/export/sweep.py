@@ -53,18 +53,19 @@ def varied(job: Job, rebuild: Callable[[Sequence[str]], Conf], say: Callable[[st
 
 def _layers(job: Job, say: Callable[[str], None]) -> list[Variation]:
     wants = job.head.wants()
-    if job.conf.model.features.layers != ALL or wants.kind != "pool" or wants.pool:
+    if job.conf.model.features.layers != ALL or wants.kind is None or wants.pool or wants.layers:
         return [Variation()]
     backbone = job.model.backbone
     final = Variation("", (f"model.features.layers={FINAL}",), ("layer", float(backbone.depth)))
     if not backbone.inner_pools:
         return [final]
     pool = job.conf.model.features.pool
-    pool = backbone.own_pool if pool == "default" else pool
     extra: tuple[str, ...] = ()
-    if job.conf.model.features.pool == "default" and pool not in backbone.inner_pools:
+    if wants.kind == "pool" and pool == "default" and backbone.own_pool not in backbone.inner_pools:
         extra = ("model.features.pool=mean",)
-        say(f"{backbone.name} has {pool} at its final output only: its numbered layers are pooled by mean.")
+        say(
+            f"{backbone.name} has {backbone.own_pool} at its final output only: its numbered layers are pooled by mean."
+        )
     width = len(str(backbone.depth - 1))
     return [final] + [
         Variation(f"+layer{n:0{width}d}", (f"model.features.layers={n}", *extra), ("layer", float(n)))

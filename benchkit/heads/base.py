@@ -20,10 +20,12 @@ class Wants:
     Attributes:
         kind: see above.
         pool: the one pool at `final` that it can read (logits, proj); None leaves it to model.features.
+        layers: what is read where the conf asks for the final layer only, such as quarters; None: the final one.
     """
 
     kind: str | None = "pool"
     pool: str | None = None
+    layers: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Head:
 
         Args:
             model: what is known of the model.
-            meta: what holds for all targets: `classes`, `class_names`.
+            meta: what holds for all targets: `classes`, `class_names`, `ignore`; and the family's `task`.
 
         Returns:
             prompts whose embeddings the head needs, each once; they come with `read_texts`.
@@ -77,7 +79,8 @@ class Head:
 
         Args:
             key: the feature key to read.
-            features: `read(key)` gives float32 (N, C), of items with V > 1 views (N, V, C); maps (N, C, h, w).
+            features: `read(key)` gives float32 (N, C), of items with V > 1 views (N, V, C). A head that wants patches
+                gets a `benchkit.store.maps.Maps`, and a key of several layers joined by +.
             truth: the same items' targets, in the same order.
             seed: of everything random, together with item names.
             threads: fixed number of threads, recorded: bits may depend on it.

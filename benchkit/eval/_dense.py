@@ -1,0 +1,111 @@
+"""What the families of per-pixel benchmarks share: scoring item by item, the constant map, the grid's ceiling."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from benchkit.errors import RunError
+from benchkit.eval.base import Benchmark, Columns
+from benchkit.progress import track
+from benchkit.store.items import Items
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Dense(Benchmark):
+    """A family whose truth and predictions are pixel maps in the scored frame.
+
+    A subclass says which fields it `needs`, the same of truth and prediction, and writes `score_item`, and `pooled` where
+    a grid limits what can be said.
+    """
+
+    dense = True
+    folder = "dense_folder"
+
+    def score_item(self, prediction: Arrays, target: Arrays) -> dict[str, Any]:
+        """Metrics (floats, NaN where undefined) and sufficient statistics ("stats/...") of one item.
+
+        Args:
+            prediction, target: the fields of `needs`, each (h, w) or (h, w, C).
+        """
+        raise NotImplementedError
+
+    def pooled(self, target: Arrays, grid: tuple[int, int]) -> Arrays:
+        """The best prediction of a map of grid cells that is resized to the frame: the truth pooled to it and back."""
+        raise NotImplementedError
+
+    def score(self, predictions: Items, targets: Items) -> Columns:
+        """`score_item` of every item, in threads."""
+
+        def one(row: int) -> dict[str, Any]:
+            prediction = {field: predictions.item(field, row) for field in self.needs}
+            target = {field: targets.item(field, row) for field in self.needs}
+            try:
+                _check(prediction, target)
+                return self.score_item(prediction, target)
+            except RunError as error:
+                raise RunError(f"row {row} ({targets.names[row]!r}): {error}") from error
+
+        count = len(targets.names)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            rows = list(track(pool.map(one, range(count)), count, "scoring", "items"))
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+    def constant(self, fields: Arrays, targets: Items) -> Items:
+        """The same value at every pixel."""
+        return Made(targets, lambda row: {f: _filled(fields[f], targets.item(f, row)) for f in self.needs})
+
+    def ceiling(self, predictions: Items, targets: Items) -> Items | None:
+        """The truth through each item's grid; None where the head says nothing of a grid."""
+        if "grid" not in predictions:
+            return None
+        grids = np.asarray(predictions.read("grid"))
+
+        def best(row: int) -> Arrays:
+            return self.pooled({f: targets.item(f, row) for f in self.needs}, (int(grids[row][0]), int(grids[row][1])))
+
+        return Made(targets, best)
+
+    def oracle(self, targets: Items) -> Items:
+        """The truth as prediction."""
+        return Made(targets, lambda row: {field: targets.item(field, row) for field in self.needs})
+
+
+class Made:
+    """Items whose fields are made when they are asked for, since all of them would not fit in memory."""
+
+    def __init__(self, like: Items, make: Callable[[int], Arrays]) -> None:
+        self.names, self.meta = like.names, dict(like.meta)
+        self._make = make
+
+    def __contains__(self, field: str) -> bool:
+        return bool(self.names) and field in self._make(0)
+
+    def read(self, field: str) -> Any:
+        """All rows of a field: one array where they have one shape."""
+        rows = [self.item(field, row) for row in range(len(self.names))]
+        return np.stack(rows) if len({row.shape for row in rows}) == 1 else rows
+
+    def item(self, field: str, row: int) -> np.ndarray:
+        """One row of a field."""
+        return np.asarray(self._make(row)[field])
+
+
+def _filled(value: np.ndarray, like: np.ndarray) -> np.ndarray:
+    shape = like.shape[: like.ndim - value.ndim]
+    return np.broadcast_to(value, (*shape, *value.shape))
+
+
+def _check(prediction: Arrays, target: Arrays) -> None:
+    for field, value in prediction.items():
+        if value.shape != target[field].shape:
+            raise RunError(
+                f"{field} is predicted as {value.shape}, and the truth is {target[field].shape}: export again."
+            )
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise RunError(f"{field} holds NaN or infinity: the head diverged, or overflowed. Export again in float32.")

@@ -1,0 +1,47 @@
+"""Maps to another size by matrices: rows and columns are resampled one after the other, exactly as image libraries do.
+
+`bilinear` is half-pixel-centred interpolation without antialiasing (torch's `interpolate(mode="bilinear",
+align_corners=False)`); `area` is the mean over the area that each new cell covers.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+
+@lru_cache(maxsize=512)
+def bilinear(target: int, source: int, extent: float = 1.0) -> np.ndarray:
+    """Matrix float32 (target, source): a column of `source` cells, whose first `extent` is stretched over `target` pixels.
+
+    Cells beyond the extent (padding) never take part.
+    """
+    used = source * extent
+    last = max(int(np.ceil(used - 1e-6)) - 1, 0)
+    place = np.clip((np.arange(target) + 0.5) * (used / target) - 0.5, 0, last)
+    low = np.floor(place).astype(int)
+    high = np.minimum(low + 1, last)
+    weight = place - low
+    matrix = np.zeros((target, source))
+    np.add.at(matrix, (np.arange(target), low), 1 - weight)
+    np.add.at(matrix, (np.arange(target), high), weight)
+    matrix = matrix.astype(np.float32)
+    matrix.setflags(write=False)
+    return matrix
+
+
+@lru_cache(maxsize=512)
+def area(target: int, source: int) -> np.ndarray:
+    """Matrix float32 (target, source): the mean over the pixels that each of `target` equal cells covers; rows add up to 1."""
+    edges = np.linspace(0, source, target + 1)
+    cells = np.arange(source)
+    cover = np.minimum(edges[1:, None], cells[None] + 1) - np.maximum(edges[:-1, None], cells[None])
+    matrix = (np.clip(cover, 0, None) * target / source).astype(np.float32)
+    matrix.setflags(write=False)
+    return matrix
+
+
+def resample(values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """A map (..., h, w) through a matrix (H, h) for its rows and one (W, w) for its columns: (..., H, W)."""
+    return rows @ (values @ columns.T)
