@@ -395,10 +395,10 @@ class TestRefused:
             scored(outputs)
 
     def test_a_log_never_hides_a_score(self, outputs: Path, folder: Path):
-        from benchkit.eval import _evaluation
+        from benchkit.eval._checks import refuse_clash
 
         with pytest.raises(UsageError, match="'top1'"):
-            _evaluation._refuse_clash(folder, {"top1": 0.5}, {"top1": 1.0, "train_top1": 1.0})
+            refuse_clash(folder, {"top1": 0.5}, {"top1": 1.0, "train_top1": 1.0})
 
 
 def _other_values(path: Path) -> None:
