@@ -16,7 +16,8 @@ import numpy as np
 
 from benchkit.errors import UsageError
 
-_HELD = 1024  # arrays gathered before they are written
+_HELD = 1024  # arrays gathered before they are written,
+_HELD_BYTES = 1 << 24  # or so many bytes of them
 
 
 @dataclass
@@ -32,12 +33,14 @@ class Rows:
 class Ragged:
     """A field whose shape varies: one array per item, all of one dtype and number of dimensions.
 
-    `arrays` is a sequence, or a function that gives them anew each time, for more than fit in memory.
+    `arrays` is a sequence, or a function that gives them anew each time, for more than fit in memory. Where the `shapes`
+    are known beforehand they are made once only.
     """
 
     dtype: np.dtype
     ndim: int
     arrays: Sequence[np.ndarray] | Callable[[], Iterable[np.ndarray]]
+    shapes: Sequence[tuple[int, ...]] | None = None
 
     def each(self) -> Iterable[np.ndarray]:
         """The arrays, from the first."""
@@ -110,7 +113,7 @@ def _write_rows(file: h5py.File, path: str, rows: Rows, count: int) -> None:
 
 
 def _write_ragged(file: h5py.File, path: str, ragged: Ragged, count: int) -> None:
-    shapes = [array.shape for array in ragged.each()]
+    shapes = ragged.shapes if ragged.shapes is not None else [array.shape for array in ragged.each()]
     if len(shapes) != count or any(len(shape) != ragged.ndim for shape in shapes):
         raise ValueError(f"{path} needs {count} arrays of {ragged.ndim} dimensions")
     table = np.array(shapes, dtype=np.int64).reshape(count, ragged.ndim)
@@ -124,17 +127,20 @@ def _write_ragged(file: h5py.File, path: str, ragged: Ragged, count: int) -> Non
 
 
 def _write_values(values: h5py.Dataset, ragged: Ragged, shapes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Write the values, some thousand items at a time; returns each item's checksum."""
-    sums, held = np.zeros(len(shapes), np.uint32), []
+    """Write the values, some thousand items or megabytes at a time; returns each item's checksum."""
+    sums, held, size = np.zeros(len(shapes), np.uint32), [], 0
     for row, array in enumerate(ragged.each()):
+        if array.shape != tuple(shapes[row]):
+            raise ValueError(f"{values.name}: row {row} is of shape {array.shape}, not {tuple(shapes[row])}")
         held.append(np.ascontiguousarray(array, dtype=ragged.dtype).reshape(-1))
         sums[row] = ragged_sum(held[-1], shapes[row])
-        if len(held) == _HELD or row == len(shapes) - 1:
+        size += held[-1].nbytes
+        if len(held) == _HELD or size >= _HELD_BYTES or row == len(shapes) - 1:
             block = np.concatenate(held)
             if block.size:
                 start = int(offsets[row + 1 - len(held)])
                 values.write_direct(block, dest_sel=np.s_[start : start + block.size])
-            held = []
+            held, size = [], 0
     return sums
 
 
