@@ -1,4 +1,5 @@
-"""Generated 3-D scenes: the data that is always there. The class is the shape and material of the main object.
+"""Generated 3-D scenes: the data that is always there. The class is the shape and material of the main object; the same
+images have exact masks, depth and normals (data.truth).
 
 Every image is a function of the generator's version, the seed and the item's name. Scores on scenes compare models under
 one fixed, clean condition; they stand for no photograph.
@@ -8,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from benchkit.datasets import _scene_truth
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
 from benchkit.settings import setting
@@ -25,6 +27,10 @@ class Settings(DataSettings):
     n_test: int = setting(120, "scenes in the test split")
     seed: int = setting(0, "seed of the generator, together with each item's name")
     side: int = setting(224, "side of the rendered image in pixels")
+    truth: Literal["class", "mask", "foreground", "depth", "normals"] = setting(
+        "class",
+        "class, mask (floor, wall, sky and shapes), foreground (the main object), depth (up to 10 m) or normals",
+    )
 
 
 class Scenes(Dataset):
@@ -38,6 +44,7 @@ class Scenes(Dataset):
         self.settings = settings
         self.classes = list(scene.CLASSES)
         self.version = scene.VERSION
+        self.maps = _scene_truth.FIELDS.get(settings.truth, ())
         if min(settings.n_train, settings.n_test) < 0 or settings.side < 8:
             raise UsageError("data.n_train and data.n_test must not be negative, and data.side at least 8.")
 
@@ -67,21 +74,24 @@ class Scenes(Dataset):
         """The rendered scene, read-only."""
         return _rendered(view, self.settings.seed, self._class(view), self.settings.side)
 
-    def label(self, item: str) -> str:
-        """Shape and material of the main object."""
-        return self.classes[self._class(item)]
+    def label(self, item: str) -> str | None:
+        """Shape and material of the main object, where they are what is asked for."""
+        return None if self.maps else self.classes[self._class(item)]
 
     def target(self, item: str) -> Arrays:
-        """`label`: index into the class names."""
+        """`label`: index into the class names; or one of the maps that `_scene_truth.truth` makes."""
+        if self.maps:
+            known = self.settings
+            return _scene_truth.truth(known.truth, item, known.seed, self._class(item), known.side)
         return {"label": np.int64(self._class(item))}  # type: ignore[dict-item]
 
     def category(self, item: str) -> dict[str, str]:
-        """The class's name."""
-        return {"class": self.label(item)}
+        """The class of the main object."""
+        return {"class": self.classes[self._class(item)]}
 
     def meta(self) -> dict[str, Any]:
-        """Class names in the order of the labels."""
-        return {"classes": self.classes}
+        """Class names in the order of the labels, or unit and source of the maps."""
+        return _scene_truth.meta(self.settings.truth) if self.maps else {"classes": self.classes}
 
 
 @lru_cache(maxsize=512)  # several models in one process look at the same scenes; at 224 pixels this is 77 MB

@@ -16,24 +16,55 @@ CORNERS = ((-0.125, -0.375), (0.375, -0.125), (0.125, 0.375), (-0.375, 0.125))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Buffers:
-    """What one camera sees of one scene; all but rgb sampled at pixel centres (row i, column j: j + .5, i + .5).
+class Geometry:
+    """Where one camera sees what of one scene, sampled at pixel centres (row i, column j: j + .5, i + .5).
 
     Attributes:
-        rgb: uint8 (size, size, 3).
         depth: float32 (size, size), metres along the optical axis, 0 where there is nothing.
         normals: float32 (size, size, 3), unit, camera frame (x right, y down, z forward), 0 where there is nothing.
+        surface: int16 (size, size), index into scene.objects, -1 - side of the room, or room.NOTHING.
         instance: int16 (size, size), index into scene.objects, -1 for room and sky.
         intrinsics: K, float64 (3, 3), pixels.
         pose: float64 (4, 4), world to camera, metres.
     """
 
-    rgb: np.ndarray
     depth: np.ndarray
     normals: np.ndarray
+    surface: np.ndarray
     instance: np.ndarray
     intrinsics: np.ndarray
     pose: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Buffers(Geometry):
+    """The geometry, and the picture.
+
+    Attributes:
+        rgb: uint8 (size, size, 3).
+    """
+
+    rgb: np.ndarray
+
+
+def geometry(scene: Scene, size: int, camera: Camera | None = None) -> Geometry:
+    """The same geometry as `render` gives, without the picture, which takes most of its time."""
+    camera = camera or scene.camera
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        hits = cast(scene, camera, *pixel_grid(size))
+    return Geometry(**_geometry(hits, camera, size))
+
+
+def _geometry(hits: Hits, camera: Camera, size: int) -> dict[str, np.ndarray]:
+    surface = hits.surface.reshape(size, size)
+    return {
+        "depth": np.where(hits.surface == NOTHING, 0, hits.depth).astype(np.float32).reshape(size, size),
+        "normals": _camera_normals(hits, camera).reshape(size, size, 3),
+        "surface": surface,
+        "instance": np.maximum(surface, -1),
+        "intrinsics": camera.intrinsics(size),
+        "pose": camera.pose.copy(),
+    }
 
 
 def render(scene: Scene, size: int, camera: Camera | None = None) -> Buffers:
@@ -48,14 +79,7 @@ def render(scene: Scene, size: int, camera: Camera | None = None) -> Buffers:
         outline = _outlines(hits, size)
         around = [np.concatenate([row[outline] + shift[k] / size for shift in CORNERS]) for k, row in enumerate((x, y))]
         linear = _shade(scene, camera, size, [hits, cast(scene, camera, *around)])
-    return Buffers(
-        rgb=_to_rgb(linear, outline, size),
-        depth=np.where(hits.surface == NOTHING, 0, hits.depth).astype(np.float32).reshape(size, size),
-        normals=_camera_normals(hits, camera).reshape(size, size, 3),
-        instance=np.maximum(hits.surface, -1).reshape(size, size),
-        intrinsics=camera.intrinsics(size),
-        pose=camera.pose.copy(),
-    )
+    return Buffers(**_geometry(hits, camera, size), rgb=_to_rgb(linear, outline, size))
 
 
 def cast(scene: Scene, camera: Camera, x: np.ndarray, y: np.ndarray) -> Hits:

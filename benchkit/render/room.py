@@ -10,6 +10,7 @@ from benchkit.render.material import Material
 from benchkit.render.shapes import Rows
 
 NOTHING = -7
+FLOOR = -5
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
