@@ -14,7 +14,7 @@ from benchkit.eval.base import Benchmark, Columns
 from benchkit.progress import track
 from benchkit.store.items import Items
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, Any]  # fields, and `meta` of a target
 
 
 class Dense(Benchmark):
@@ -31,22 +31,27 @@ class Dense(Benchmark):
         """Metrics (floats, NaN where undefined) and sufficient statistics ("stats/...") of one item.
 
         Args:
-            prediction, target: the fields of `needs`, each (h, w) or (h, w, C).
+            prediction, target: the fields of `needs`, each (h, w) or (h, w, C); `target` has `meta` too.
         """
         raise NotImplementedError
 
     def pooled(self, target: Arrays, grid: tuple[int, int]) -> Arrays:
-        """The best prediction of a map of grid cells that is resized to the frame: the truth pooled to it and back."""
+        """The best prediction of a map of grid cells that is resized to the frame: the truth pooled to it and back.
+
+        `target` has `meta` too.
+        """
         raise NotImplementedError
 
     def score(self, predictions: Items, targets: Items) -> Columns:
         """`score_item` of every item, in threads."""
+        meta = dict(targets.meta)
 
         def one(row: int) -> dict[str, Any]:
             prediction = {field: predictions.item(field, row) for field in self.needs}
             target = {field: targets.item(field, row) for field in self.needs}
             try:
                 _check(prediction, target)
+                target["meta"] = meta
                 return self.score_item(prediction, target)
             except RunError as error:
                 raise RunError(f"row {row} ({targets.names[row]!r}): {error}") from error
@@ -64,10 +69,11 @@ class Dense(Benchmark):
         """The truth through each item's grid; None where the head says nothing of a grid."""
         if "grid" not in predictions:
             return None
-        grids = np.asarray(predictions.read("grid"))
+        grids, meta = np.asarray(predictions.read("grid")), dict(targets.meta)
 
         def best(row: int) -> Arrays:
-            return self.pooled({f: targets.item(f, row) for f in self.needs}, (int(grids[row][0]), int(grids[row][1])))
+            target = {**{f: targets.item(f, row) for f in self.needs}, "meta": meta}
+            return self.pooled(target, (int(grids[row][0]), int(grids[row][1])))
 
         return Made(targets, best)
 
