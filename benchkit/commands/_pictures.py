@@ -12,7 +12,10 @@ SHOWN = 24
 
 
 def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
-    """Draw the items with the lowest headline score, then the highest, from the tag's own files; returns the PNG."""
+    """Draw the items with the lowest score, then the highest, from the tag's own files; returns the PNG.
+
+    The score is the first of the metrics that each item has.
+    """
     import numpy as np
     from matplotlib.figure import Figure
 
@@ -20,10 +23,12 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
     from benchkit.store.table import Table
 
     component = find("eval", record["family"])
-    family = component.build(component.settings())
-    headline = family.metrics()[0]
+    family = component.build(component.settings(**record["conf"]["eval"]))
+    named = {metric.column: metric.name for metric in family.metrics() if metric.column}
     with Table(folder / "results.h5", "results") as results:
-        scores, names = results.read(headline.column), results.names
+        numbers = (c for c in results.columns if results.shape(c) == () and results.dtype(c).kind == "f")
+        column = next(iter(named), None) or next(numbers)
+        scores, names, headline = results.read(column), results.names, named.get(column, column)
     order = [int(i) for i in np.argsort(scores, kind="stable") if not np.isnan(scores[i])]
     chosen = order if len(order) <= SHOWN else order[: SHOWN // 2] + order[-SHOWN // 2 :]
     figure = Figure(figsize=(12, 2.1 * -(-len(chosen) // 6)))
@@ -33,8 +38,8 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
             family.draw(axes, *files.item(names[row]))
     for axes in grid[len(chosen) :]:
         axes.set_axis_off()
-    figure.suptitle(f"{record['benchmark']} / {record['tag']}: lowest, then highest {headline.name}", parse_math=False)
-    return save(figure, folder / f"{headline.name}.png")
+    figure.suptitle(f"{record['benchmark']} / {record['tag']}: lowest, then highest {headline}", parse_math=False)
+    return save(figure, folder / f"{headline}.png")
 
 
 def family_pictures(folder: Path, record: Mapping[str, Any]) -> list[Path]:

@@ -66,6 +66,8 @@ def _about_data(record: Mapping[str, Any]) -> list[str]:
     data, said = record["data"], []
     if data["generated"]:
         said.append("generated images, no photographs")
+    if data.get("truth", {}).get("normals_from"):
+        said.append(f"true normals from {data['truth']['normals_from']}")
     if data["skipped"]:
         said.append(f"{len(data['skipped'])} items skipped ({_some(data['skipped'])})")
     if data["trained_on_evaluated"]:

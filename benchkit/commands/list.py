@@ -81,7 +81,8 @@ def describe(name: str) -> str:
     lines += ["", "metrics"]
     for metric in family.build(family.settings()).metrics():
         unit = f", {metric.unit}" if metric.unit else ""
-        lines.append(f"  {metric.name:16} {metric.better} is better{unit}: {metric.help}")
+        way = "for information" if metric.better == "neither" else f"{metric.better} is better"
+        lines.append(f"  {metric.name:16} {way}{unit}: {metric.help}")
     return "\n".join([*lines, *_settings(merged, family, folder)])
 
 

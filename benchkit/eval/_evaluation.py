@@ -113,7 +113,8 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
     def summarize(some: Columns) -> dict[str, float | None]:
         return {**family.summarize(some), **family.breakdown(some, meta)}
 
-    intervals = bootstrap(columns, summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
+    drawn = {name: column for name, column in columns.items() if not name.startswith("pictures/")}
+    intervals = bootstrap(drawn, summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
     summaries = {**_flat(family, values, floor, ceiling, columns), **parts}
     refuse_clash(folder, summaries, log)
     scores = _scores(family, values, floor, ceiling, intervals, columns)

@@ -76,7 +76,9 @@ class Benchmark:
             )
 
     def score(self, predictions: Items, targets: Items) -> Columns:
-        """Per-item columns in the order of `targets.names`; keys under 'stats/' are sufficient statistics."""
+        """Per-item columns in the order of `targets.names`; keys under 'stats/' are sufficient statistics, those under
+        'pictures/' are read by `pictures` alone and never resampled.
+        """
         raise NotImplementedError
 
     def constant(self, fields: Mapping[str, np.ndarray], targets: Items) -> Items:

@@ -76,6 +76,7 @@ def _data(job: Job, targets: Mapping[str, str], skipped: Mapping[str, str]) -> d
         "dataset_id": job.test.id,
         "train_id": job.train.id if job.train else None,
         **targets,
+        "truth": {key: value for key, value in job.dataset.meta().items() if not key.startswith("class")},
         "split": job.test.name,
         "n_items": _left(job.test, skipped),
         "train_split": job.train.name if job.train else None,
