@@ -165,38 +165,35 @@ def _descend(
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    layer = _layer(batch(np.zeros(1, np.int64)).shape[1], n_classes, generator)
-    optimiser = torch.optim.AdamW(layer.parameters(), recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+    weight, bias = _layer(batch(np.zeros(1, np.int64)).shape[1], n_classes, generator)
+    optimiser = torch.optim.AdamW([weight, bias], recipe.lr, weight_decay=recipe.weight_decay, fused=True)
     targets, losses = torch.from_numpy(np.asarray(labels, np.int64)), np.zeros(recipe.epochs)
     for epoch in track(range(recipe.epochs), recipe.epochs, "linear probe", "epochs"):
         order, total = torch.randperm(len(labels), generator=generator), torch.zeros((), dtype=torch.float64)
         for rows in order.split(recipe.batch_size):
-            loss = torch.nn.functional.cross_entropy(layer(batch(rows.numpy())), targets[rows])
+            outputs = torch.nn.functional.linear(batch(rows.numpy()), weight, bias)
+            loss = torch.nn.functional.cross_entropy(outputs, targets[rows])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             total += loss.detach() * len(rows)
         losses[epoch] = float(total) / len(labels)
-        _check_finite(losses[epoch], layer, epoch, recipe)
-    return layer.weight.detach().numpy().T.copy(), layer.bias.detach().numpy(), losses
+        if not (np.isfinite(losses[epoch]) and weight.isfinite().all() and bias.isfinite().all()):
+            raise RunError(
+                f"the linear probe is no longer finite in epoch {epoch + 1} of {recipe.epochs}: model.head.lr={recipe.lr:g} "
+                "is too large for the scale of these features. Lower it, or set model.head.standardize=true."
+            )
+    return weight.detach().numpy().T.copy(), bias.detach().numpy(), losses
 
 
-def _layer(width: int, n_classes: int, generator: torch.Generator) -> torch.nn.Linear:
-    """nn.Linear as its constructor initialises it, from a generator of its own."""
+def _layer(width: int, n_classes: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight (K, D) and bias (K,) as nn.Linear's constructor draws them, from a generator of its own."""
     import torch
 
-    layer = torch.nn.utils.skip_init(torch.nn.Linear, width, n_classes)
-    torch.nn.init.kaiming_uniform_(layer.weight, a=5**0.5, generator=generator)
-    torch.nn.init.uniform_(layer.bias, -(width**-0.5), width**-0.5, generator=generator)
-    return layer
-
-
-def _check_finite(loss: float, layer: torch.nn.Linear, epoch: int, recipe: Recipe) -> None:
-    if not (np.isfinite(loss) and layer.weight.isfinite().all() and layer.bias.isfinite().all()):
-        raise RunError(
-            f"the linear probe is no longer finite in epoch {epoch + 1} of {recipe.epochs}: model.head.lr={recipe.lr:g} is "
-            "too large for the scale of these features. Lower it, or set model.head.standardize=true."
-        )
+    weight, bias = torch.empty(n_classes, width), torch.empty(n_classes)
+    torch.nn.init.kaiming_uniform_(weight, a=5**0.5, generator=generator)
+    torch.nn.init.uniform_(bias, -(width**-0.5), width**-0.5, generator=generator)
+    return weight.requires_grad_(), bias.requires_grad_()
 
 
 def _score(features: np.ndarray, labels: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> tuple[float, float]:
