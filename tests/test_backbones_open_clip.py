@@ -307,7 +307,7 @@ def test_a_conf_that_pairs_them_wrong_stops_and_the_identity_tells_them_apart(tm
     for arch in ("tiny-vit", "tiny-vit-quickgelu"):
         monkeypatch.setitem(tables._PRETRAINED, arch, {"openai": entry})
     told = ["model.backbone.name=open_clip", "model.backbone.arch=tiny-vit", "model.backbone.weights=openai"]
-    with pytest.raises(UsageError, match="use model.backbone.arch=tiny-vit-quickgelu"):
+    with pytest.raises(UsageError, match=r"use model\.backbone\.arch=tiny-vit-quickgelu"):
         LoadedModel(build_conf(None, "retrieval", told))
     monkeypatch.delitem(tables._PRETRAINED, "tiny-vit")
     file = [told[0], f"model.backbone.checkpoint={tmp_path / 'w.pt'}"]
