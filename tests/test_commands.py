@@ -22,7 +22,7 @@ from benchkit.commands import doctor as doctor_command
 from benchkit.commands import export as export_command
 from benchkit.commands import list as list_command
 from benchkit.commands import run as run_command
-from benchkit.conf.find import benchmark_names
+from benchkit.conf.find import benchmark_names, find_benchmark
 from benchkit.errors import RunError, UsageError
 
 REPOSITORY = Path(__file__).parents[1]
@@ -277,7 +277,7 @@ class TestHelp:
     def test_of_a_benchmark(self, capsys: Any, name: str):
         assert main(["list", name]) == 0
         text = capsys.readouterr().out
-        found = registry.find("eval", name if name in registry.names("eval") else "classification")
+        found = registry.find("eval", find_benchmark(name).family)
         for metric in found.build(found.settings()).metrics():
             assert f"{metric.name} " in text
             assert f"{metric.better} is better" in text

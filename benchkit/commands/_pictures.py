@@ -9,6 +9,7 @@ from typing import Any
 from benchkit.store.files import replacing
 
 SHOWN = 24
+GAP = 3  # pixels between the views of an item
 
 
 def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
@@ -83,16 +84,24 @@ class _Files:
         prediction = {c: self.predictions.item(c, self.predictions.position[name]) for c in self.predictions.columns}
         row = self.targets.position[name]
         target: dict[str, Any] = {c: self.targets.item(c, row) for c in self.targets.columns}
-        return prediction, {**target, "meta": self.targets.meta}, self._thumb(target["views"].split("\n")[0])
+        return prediction, {**target, "meta": self.targets.meta}, self._thumbs(target["views"].split("\n"))
 
-    def _thumb(self, view: str) -> Any:
+    def _thumbs(self, views: list[str]) -> Any:
+        """The item's views side by side, on white where their heights differ."""
         import numpy as np
 
         from benchkit.images import decode_exact
 
         if self.thumbs is None:
             return None
-        return decode_exact(np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])).tobytes())
+        rows = [np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])) for view in views]
+        thumbs = [decode_exact(row.tobytes()) for row in rows]
+        if len(thumbs) == 1:
+            return thumbs[0]
+        height = max(len(thumb) for thumb in thumbs)
+        white = [((0, height - len(t)), (GAP * (place > 0), 0), (0, 0)) for place, t in enumerate(thumbs)]
+        padded = [np.pad(t, pad, constant_values=255) for t, pad in zip(thumbs, white, strict=True)]
+        return np.concatenate(padded, axis=1)
 
     def __enter__(self) -> _Files:
         return self

@@ -79,7 +79,7 @@ def _about_data(record: Mapping[str, Any]) -> list[str]:
         said.append(f"photos in train and test: {across}, under two labels: {two}")
     seen = set(record["about"].get("pretrained_on", [])) & set(data["overlaps"])
     if seen:
-        said.append(f"the model has seen this data in training ({_some(sorted(seen))})")
+        said.append(f"the model's training overlaps with this data ({_some(sorted(seen))})")
     return said
 
 
