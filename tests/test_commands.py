@@ -319,8 +319,16 @@ class TestList:
         assert list_command.main([]) == 0
         out = capsys.readouterr().out
         for kind in ("datasets", "backbones", "heads"):
-            assert all(f"  {name}\n" in out + "\n" for name in registry.names(kind))
+            assert all(f"  {name} " in out for name in registry.names(kind))
         assert all(f"  {name} " in out for name in benchmark_names())
+        assert out.index("high level") < out.index("  classification ") < out.index("    imagenette ")
+        assert "benchkit[hf]" in next(line for line in out.splitlines() if line.startswith("  hf "))
+        row = next(line for line in out.splitlines() if line.strip().startswith("dinov2_vits14 "))
+        assert all(part in row for part in ("22.1", "Apache-2.0", "lvd-142m"))
+
+    def test_one_list(self, capsys: Any):
+        assert list_command.main(["heads"]) == 0
+        assert capsys.readouterr().out.splitlines()[0] == "heads"
 
     def test_tags(self, tmp_path: Path, capsys: Any):
         outputs = ["--outputs", str(tmp_path)]
