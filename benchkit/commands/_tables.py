@@ -84,7 +84,8 @@ def _about_data(record: Mapping[str, Any]) -> list[str]:
 
 
 def _about_scores(record: Mapping[str, Any]) -> list[str]:
-    undefined = {name: s["undefined"] for name, s in record["scores"].items() if s["undefined"]}
+    scores = record["scores"].items()  # a score without a value at all is n/a in the table
+    undefined = {name: s["undefined"] for name, s in scores if s["undefined"] and s["value"] is not None}
     said = ["items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items())] if undefined else []
     return [*said, *without_flagged(record)]
 
