@@ -161,8 +161,8 @@ class Triplets(Dataset):
     def target(self, item: str) -> Arrays:
         """`vote`: 1 where the right image was chosen, else 0; `kind`: index into meta's `kinds`, where there are any."""
         found = self._all[item]
-        target: dict[str, Any] = {"vote": np.int64(found.votes[1] > found.votes[0])}
-        return target if found.imagenet is None else {**target, "kind": np.int64(not found.imagenet)}
+        target = {"vote": np.array(int(found.votes[1] > found.votes[0]))}
+        return target if found.imagenet is None else {**target, "kind": np.array(int(not found.imagenet))}
 
     def target_files(self, item: str) -> list[str]:
         """The hash of what the item's line says beside its images: another vote is another data set."""

@@ -52,7 +52,7 @@ class FeatureQuality(Benchmark):
     def metrics(self) -> list[Metric]:
         """The headline is the silhouette."""
         return [
-            Metric("silhouette", "higher", "how much nearer the own class is than the nearest other", column="silhouette"),
+            Metric("silhouette", "higher", "how much nearer the own class is than any other", column="silhouette"),
             Metric("rankme", "higher", "directions that the features use (effective rank)", unit="dimensions"),
             Metric("uniformity", "neither", "lower: features are spread more evenly over the sphere", unit="log"),
             Metric("alignment", "neither", "mean squared distance within a class, on the sphere", column="alignment"),
@@ -96,8 +96,10 @@ class FeatureQuality(Benchmark):
 
     def breakdown(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, float | None]:
         """silhouette/<class>, None for a class without one."""
-        classes = meta.get("classes", ())
-        means = class_accuracies(columns["silhouette"], columns["stats/label"], len(classes)).tolist() if classes else []
+        classes = meta.get("classes")
+        if not classes:
+            return {}
+        means = class_accuracies(columns["silhouette"], columns["stats/label"], len(classes)).tolist()
         return {f"silhouette/{name}": None if m != m else m for name, m in zip(classes, means, strict=True)}
 
     def oracle(self, targets: Items) -> Items:
