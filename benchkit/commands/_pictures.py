@@ -27,9 +27,11 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
         scores, names = results.read(headline.column), results.names
     order = [int(i) for i in np.argsort(scores, kind="stable") if not np.isnan(scores[i])]
     chosen = order if len(order) <= SHOWN else order[: SHOWN // 2] + order[-SHOWN // 2 :]
-    figure = Figure(figsize=(12, 2.1 * -(-len(chosen) // 6)))
-    grid = figure.subplots(-(-len(chosen) // 6), 6, squeeze=False).ravel()
     with _Files(folder) as files:
+        across = 6 if files.count_views() == 1 else 3
+        down = max(-(-len(chosen) // across), 1)
+        figure = Figure(figsize=(12, 2.1 * down))
+        grid = figure.subplots(down, across, squeeze=False).ravel()
         for axes, row in zip(grid, chosen, strict=False):
             family.draw(axes, *files.item(names[row]))
     for axes in grid[len(chosen) :]:
@@ -85,6 +87,10 @@ class _Files:
         row = self.targets.position[name]
         target: dict[str, Any] = {c: self.targets.item(c, row) for c in self.targets.columns}
         return prediction, {**target, "meta": self.targets.meta}, self._thumbs(target["views"].split("\n"))
+
+    def count_views(self) -> int:
+        """How many images an item is made of."""
+        return len(self.targets.item("views", 0).split("\n"))
 
     def _thumbs(self, views: list[str]) -> Any:
         """The item's views side by side, on white where their heights differ."""
