@@ -22,7 +22,7 @@ from benchkit.commands import doctor as doctor_command
 from benchkit.commands import export as export_command
 from benchkit.commands import list as list_command
 from benchkit.commands import run as run_command
-from benchkit.conf.find import benchmark_names
+from benchkit.conf.find import benchmark_names, find_benchmark
 from benchkit.errors import RunError, UsageError
 
 REPOSITORY = Path(__file__).parents[1]
@@ -277,7 +277,7 @@ class TestHelp:
     def test_of_a_benchmark(self, capsys: Any, name: str):
         assert main(["list", name]) == 0
         text = capsys.readouterr().out
-        found = registry.find("eval", name if name in registry.names("eval") else "classification")
+        found = registry.find("eval", find_benchmark(name).family)
         for metric in found.build(found.settings()).metrics():
             assert f"{metric.name} " in text
             assert f"{metric.better} is better" in text
@@ -319,8 +319,16 @@ class TestList:
         assert list_command.main([]) == 0
         out = capsys.readouterr().out
         for kind in ("datasets", "backbones", "heads"):
-            assert all(f"  {name}\n" in out + "\n" for name in registry.names(kind))
+            assert all(f"  {name} " in out for name in registry.names(kind))
         assert all(f"  {name} " in out for name in benchmark_names())
+        assert out.index("high level") < out.index("  classification ") < out.index("    imagenette ")
+        assert "benchkit[hf]" in next(line for line in out.splitlines() if line.startswith("  hf "))
+        row = next(line for line in out.splitlines() if line.strip().startswith("dinov2_vits14 "))
+        assert all(part in row for part in ("22.1", "Apache-2.0", "lvd-142m"))
+
+    def test_one_list(self, capsys: Any):
+        assert list_command.main(["heads"]) == 0
+        assert capsys.readouterr().out.splitlines()[0] == "heads"
 
     def test_tags(self, tmp_path: Path, capsys: Any):
         outputs = ["--outputs", str(tmp_path)]

@@ -53,7 +53,7 @@ def test_whatever_saved_it(end, start, mark, tmp_path):
 
 
 def test_columns_in_any_order_and_others_beside_them(tmp_path):
-    write(tmp_path, ["Split, photographer ,LABEL,image", "test,Zoë,tabby cat,x/1.jpg", 'test,"B, C",dog,x/2.jpg'])
+    write(tmp_path, ["split, photographer ,label,image", "test,Zoë,tabby cat,x/1.jpg", 'test,"B, C",dog,x/2.jpg'])
     data = open_list(tmp_path, train_split="none")
     assert data.items("test") == ["x/1.jpg", "x/2.jpg"]
     assert data.classes == ["dog", "tabby cat"]
@@ -82,12 +82,12 @@ def test_another_list_of_the_same_images(tmp_path):
         ([*ROWS, "a/1.jpg,cat,test"], "list.csv:6: 'a/1.jpg' is listed a second time, first in line 2"),
         ([*ROWS, "./a/1.jpg,dog,train"], "list.csv:6: 'a/1.jpg' is listed a second time"),
         ([*ROWS, "5.jpg,,test"], "list.csv:6: this line has no label"),
-        ([*ROWS, "5.jpg,cat"], "list.csv:6: this line has no split"),
-        ([*ROWS, "5.jpg,cat,test,more"], "list.csv:6: this line has 4 columns"),
+        ([*ROWS, "5.jpg,cat"], "list.csv:6: 2 cells where the header names 3"),
+        ([*ROWS, "5.jpg,cat,test,more"], "list.csv:6: 4 cells where the header names 3"),
         ([*ROWS, "../5.jpg,cat,test"], "leads out of data.root"),
         ([*ROWS, "/etc/5.jpg,cat,test"], "leads out of data.root"),
-        (["a.jpg,cat,test"], "it names the columns"),
-        ([""], "it names the columns"),
+        (["a.jpg,cat,test"], "the header has no column 'image'"),
+        ([""], "list.csv is empty"),
         (ROWS[:1], "names no image"),
         (ROWS[:3], "no split 'test'; it has train"),
     ],

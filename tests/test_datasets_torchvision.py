@@ -197,6 +197,8 @@ def test_a_set_without_splits_is_divided_by_the_rule_of_folders(tmp_path):
         ("VisionDataset", "no such set"),
         ("FakeData", "random noise"),
         ("ImageNet", "data.name=image_folder"),
+        ("ImageFolder", "data.name=image_folder"),
+        ("LSUN", "unpickles"),
         ("VOCDetection", "year"),
     ],
 )
@@ -329,6 +331,16 @@ def test_code_in_a_pickle_never_runs(name, tmp_path, monkeypatch):
     (tmp_path / "cifar-10-batches-py" / name).write_bytes(pickle.dumps(Evil(tmp_path / "ran"), protocol=2))
     assert "corrupted" in refusal(tmp_path, "CIFAR10")
     assert not (tmp_path / "ran").exists()
+
+
+def test_no_other_set_of_the_library_reads_pickles():
+    """CIFAR's files are known by their MD5, and LSUN is refused; a later version that unpickles more shows here."""
+    sources = Path(torchvision.datasets.__file__).parent.glob("*.py")
+    assert sorted(p.stem for p in sources if "pickle.load" in p.read_text(encoding="utf-8")) == ["cifar", "lsun"]
+    loads = [line for p in Path(torchvision.datasets.__file__).parent.glob("*.py")
+             for line in p.read_text(encoding="utf-8").splitlines() if "torch.load(" in line]  # fmt: skip
+    assert loads
+    assert all("weights_only=True" in line for line in loads)
 
 
 def test_old_mnist_files_run_no_code_either(tmp_path):

@@ -26,7 +26,8 @@ SMALL = {"n_train": 48, "n_test": 30, "side": 32}
 NAMES = {  # protocols, section 5
     "classification": r"top1|top5|mean_class_acc|nll|ece",
     "retrieval": r"mAP|recall@(1|5|10)",
-    "similarity": r"accuracy|f1|precision|recall|tie_rate|accuracy_imagenet_gap",
+    "similarity": r"accuracy|f1|precision|recall|tie_rate|share_right|accuracy_imagenet_gap",
+    "feature_quality": r"silhouette|rankme|uniformity|alignment",
     "depth": r"(d1|d2|d3|abs_rel|rmse)(_aligned)?",
     "normals": r"(d1|d2|d3|mean|median|rmse)(_pooled)?",
     "semantic_segmentation": r"miou|miou_per_image|pixel_acc|mean_acc",
@@ -59,6 +60,15 @@ class Case:
     def in_memory(self, items: Any) -> ArrayItems:
         """Predictions as arrays that can be changed, whether they are there or made when asked for."""
         return ArrayItems(items.names, {field: items.read(field) for field in self.family.needs}, items.meta)
+
+    def summary(self, predictions: ArrayItems) -> dict[str, float | None]:
+        """All numbers of the whole set."""
+        columns = self.family.score(predictions, self.truth)
+        return {**self.family.summarize(columns), **self.family.whole(predictions, self.truth)}
+
+    def floor_summary(self) -> dict[str, float | None]:
+        """All numbers of the constant predictor, or of chance."""
+        return {**self.family.summarize(self.floor()), **self.family.whole_chance(self.truth)}
 
     def floor(self) -> dict[str, np.ndarray]:
         """Columns of the constant predictor, or of chance."""
@@ -98,7 +108,8 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def better(metric: Any, one: float, other: float, by: float = 0.0) -> bool:
-    """Whether `one` beats `other` by more than `by`."""
+    """Whether `one` beats `other` by more than `by`; metrics that only inform have nothing to beat."""
+    assert metric.better in ("higher", "lower")
     return one > other + by if metric.better == "higher" else one < other - by
 
 
@@ -130,7 +141,7 @@ class TestFamily:
             case.family.check_head("odd", ("something",))
 
     def test_oracle_reaches_the_optimum(self, case: Case):
-        summary = case.family.summarize(case.family.score(case.oracle, case.truth))
+        summary = case.summary(case.oracle)
         for metric in case.family.metrics():
             if metric.better == "lower":
                 assert summary[metric.name] == pytest.approx(0, abs=1e-6), metric.name
@@ -138,8 +149,7 @@ class TestFamily:
                 assert summary[metric.name] == pytest.approx(1, abs=1e-6), metric.name
 
     def test_floor_is_below_the_oracle(self, case: Case):
-        floor = case.family.summarize(case.floor())
-        summary = case.family.summarize(case.family.score(case.oracle, case.truth))
+        floor, summary = case.floor_summary(), case.summary(case.oracle)
         for metric in case.family.metrics():
             if metric.better != "neither":
                 assert better(metric, summary[metric.name], floor[metric.name]), metric.name
@@ -180,8 +190,7 @@ class TestFamily:
                 assert summary[metric.name] == pytest.approx(np.nanmean(columns[metric.column])), metric.name
 
     def test_summaries_hold_every_metric_as_number_or_none(self, case: Case):
-        for columns in (case.family.score(case.noisy(), case.truth), case.floor()):
-            summary = case.family.summarize(columns)
+        for summary in (case.summary(case.noisy()), case.floor_summary()):
             assert {m.name for m in case.family.metrics()} <= summary.keys()
             assert all(v is None or (isinstance(v, float) and np.isfinite(v)) for v in summary.values())
 
@@ -212,11 +221,13 @@ class TestFamily:
     def test_order_of_items_only_orders_rows(self, case: Case):
         predictions = case.noisy()
         order = np.random.default_rng(1).permutation(len(case.truth.names))
-        mixed = case.family.score(_permuted(predictions, order), _permuted(case.truth, order))
+        mixed_items = _permuted(predictions, order), _permuted(case.truth, order)
+        mixed, whole = case.family.score(*mixed_items), case.family.whole(*mixed_items)
         straight = case.family.score(predictions, case.truth)
         for name, column in straight.items():
             np.testing.assert_allclose(mixed[name], column[order], rtol=1e-12, err_msg=name)
-        assert case.family.summarize(mixed) == pytest.approx(case.family.summarize(straight), rel=1e-12)
+        _assert_close(case.family.summarize(mixed), case.family.summarize(straight), 1e-12)
+        _assert_close(whole, case.family.whole(predictions, case.truth), 1e-6)
 
     def test_draws_an_item(self, case: Case):
         from matplotlib.figure import Figure
@@ -226,6 +237,12 @@ class TestFamily:
         target = {**{k: v[0] for k, v in case.truth.fields.items()}, "meta": case.truth.meta}
         case.family.draw(axes, prediction, target, np.zeros((8, 8, 3), np.uint8))
         case.family.draw(axes, prediction, target)
+
+
+def _assert_close(one: dict[str, float | None], other: dict[str, float | None], rel: float) -> None:
+    assert {k for k, v in one.items() if v is None} == {k for k, v in other.items() if v is None}
+    defined = [{k: v for k, v in each.items() if v is not None} for each in (one, other)]
+    assert defined[0] == pytest.approx(defined[1], rel=rel)
 
 
 def _permuted(items: ArrayItems, order: np.ndarray) -> ArrayItems:
@@ -376,7 +393,7 @@ class TestConf:
 
     def test_says_where_the_model_comes_from(self, stem: str):
         about = build(stem, "classification").about
-        assert about.keys() == {"title", "source", "licence", "pretrained_on"}
+        assert about.keys() == {"title", "source", "licence", "pretrained_on", "parameters"}
         assert all(about[key].strip() for key in ("title", "source", "licence"))
         assert isinstance(about["pretrained_on"], list)
         assert read_yaml(find_conf(stem)).values.keys() <= {*about, "model", "benchmarks"}

@@ -192,6 +192,14 @@ def test_a_link_that_points_at_itself(split):
     assert "test/emu is a link to emu" in refusal(split)
 
 
+def test_names_of_classes_for_people(split):
+    assert folder(split).meta() == {"classes": ["cat", "dog"]}
+    put(split, "names.txt", data=b"dog\tHund, Hofhund\ncat\tKatze\n")
+    data = folder(split, class_names=str(split / "names.txt"))
+    assert data.meta() == {"classes": ["cat", "dog"], "class_names": ["Katze", "Hund"]}
+    assert (folder(split).target_files("test/cat/0.jpg"), len(data.target_files("test/cat/0.jpg"))) == ([], 1)
+
+
 def test_empty_class_folders_are_no_classes(split):
     (split / "test/emu").mkdir()
     put(split, "test/notes/readme.txt", data=b"x")

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
 from benchkit.backbones._dinov2_layers import DinoV2Backbone
+from benchkit.backbones._sizes import check_size
 from benchkit.backbones._timm_build import seeded
 from benchkit.backbones.base import Preprocess
 from benchkit.errors import UsageError
@@ -168,15 +169,3 @@ def _reason(error: Exception) -> str:
 
 def _unchunked(state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:
     return {_CHUNKED.sub(r"blocks.\1.", name): value for name, value in state.items()}
-
-
-def check_size(name: str, patch: int, size: int) -> None:
-    """Whether images of that size are whole patches.
-
-    Raises:
-        UsageError: they are not; the message names sizes that are.
-    """
-    if size % patch:
-        low = size // patch * patch
-        good = f"{low} or {low + patch}" if low else f"{patch}"
-        raise UsageError(f"size {size} is no multiple of {name}'s {patch}-pixel grid: use data.size={good}.")

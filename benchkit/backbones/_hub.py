@@ -1,10 +1,11 @@
-"""Files of the Hugging Face hub: from the local cache where they lie there, and no retries where nothing answers."""
+"""Files of public hubs: from the local cache where they lie there, and no retries where nothing answers."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from benchkit.errors import UsageError
@@ -14,7 +15,7 @@ SECONDS = 5.0  # for the hub to answer; its own clients try for 24 to 50 seconds
 
 
 def from_hub(make: Callable[[], T]) -> T:
-    """`make()` with what lies in the local cache; only where something is missing there, with the hub.
+    """`make()` with what lies in the local cache of the Hugging Face hub; only where something is missing, with the hub.
 
     What is cached is not asked for again: a model does not change between two exports because somebody has uploaded
     another one.
@@ -29,9 +30,8 @@ def from_hub(make: Callable[[], T]) -> T:
         if not answers():
             from huggingface_hub import constants
 
-            raise ConnectionError(
-                f"not all of its files are in {constants.HF_HUB_CACHE}, and {constants.ENDPOINT} does not answer"
-            ) from error
+            closed = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} does not answer"
+            raise ConnectionError(f"not all of its files are in {constants.HF_HUB_CACHE}, and {closed}") from error
     return make()
 
 
@@ -64,6 +64,28 @@ def _asked() -> bool:
     except Exception:  # whatever the installed HTTP library raises
         return False
     return True
+
+
+def hub_folder(repository: str) -> Path:
+    """Where the cache of the Hugging Face hub keeps a model's repository."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HUB_CACHE) / f"models--{repository.replace('/', '--')}"
+
+
+def to_copy(path: Path) -> Path:
+    """What has to be copied for `path` to be found on another machine: of the hub's cache, the repository's folder."""
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE)
+    return cache / path.relative_to(cache).parts[0] if path.is_relative_to(cache) else path
+
+
+def torch_file(url: str) -> Path:
+    """Where torch.hub keeps what it downloaded from `url`, by the last part of the address."""
+    import torch
+
+    return Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
 
 
 def refused(what: str, error: Exception, otherwise: str) -> UsageError:

@@ -12,7 +12,7 @@ import open_clip
 import timm
 
 from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_state
-from benchkit.backbones._hub import from_hub, refused
+from benchkit.backbones._hub import from_hub, hub_folder, refused, to_copy
 from benchkit.backbones._open_clip_layers import OpenClipBackbone
 from benchkit.backbones._open_clip_tags import config, known_arch, own_size, preprocess_of, published_file
 from benchkit.backbones._timm_build import seeded
@@ -135,19 +135,8 @@ def fetch_open_clip(settings: Settings) -> list[Path]:
     preprocess_of(arch, settings.weights)
     weights = find_checkpoint(settings.checkpoint) or published_file(arch, settings)
     get_tokenizer(arch)
-    return [weights, *_tokenizer_files(arch)]
-
-
-def _tokenizer_files(arch: str) -> list[Path]:
-    """Where the tokenizer's files lie in the hub's cache; none when it comes with open_clip."""
-    from huggingface_hub import try_to_load_from_cache
-
     repository = config(arch)["text_cfg"].get("hf_tokenizer_name")
-    found = [try_to_load_from_cache(repository, name) for name in _TOKENIZER] if repository else []
-    return [Path(path) for path in found if isinstance(path, str)]
-
-
-_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model", "spiece.model")
+    return [to_copy(weights), *([hub_folder(repository)] if repository else [])]
 
 
 @contextlib.contextmanager

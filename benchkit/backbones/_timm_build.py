@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import timm
 import torch
 
 from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
-from benchkit.backbones._hub import from_hub, refused
+from benchkit.backbones._hub import from_hub, refused, to_copy
 from benchkit.backbones._timm_labels import labels_of
 from benchkit.backbones._timm_layers import TimmBackbone
 from benchkit.backbones.base import Preprocess
@@ -87,6 +88,21 @@ def _create(arch: str, arguments: dict[str, Any], *, published: bool = False, me
     if not hasattr(net, "forward_intermediates"):
         raise UsageError(f"timm's {arch} gives no intermediate features (no forward_intermediates): use another arch.")
     return net
+
+
+def fetch_timm(settings: Settings) -> list[Path]:
+    """See `benchkit.backbones.timm.fetch`."""
+    from huggingface_hub import hf_hub_download
+
+    arch, path = known_arch(settings.arch), find_checkpoint(settings.checkpoint, settings.weights)
+    if path or not settings.pretrained:
+        return [path] if path else []
+    cfg: Any = timm.models.get_pretrained_cfg(arch)
+    try:
+        file = from_hub(lambda: hf_hub_download(cfg.hf_hub_id, cfg.hf_hub_filename or "model.safetensors"))
+        return [to_copy(Path(file))]
+    except Exception as error:
+        raise _no_weights(arch, error) from error
 
 
 def _no_weights(arch: str, error: Exception) -> UsageError:

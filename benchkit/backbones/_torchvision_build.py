@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torchvision
-from timm.data import ImageNetInfo
 from torch import Tensor, nn
 from torchvision import models
 from torchvision.models.vision_transformer import interpolate_embeddings
 
 from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
+from benchkit.backbones._imagenet import labels_of
+from benchkit.backbones._sizes import check_size
 from benchkit.backbones._timm_build import seeded
 from benchkit.backbones._torchvision_layers import TorchvisionBackbone, classifier_of, family_name, layers_of
 from benchkit.backbones.base import Label, Preprocess
@@ -55,7 +56,7 @@ def build_torchvision(
     backbone.notes = loaded.notes
     backbone.upstream = f"torchvision {torchvision.__version__}"
     # The names are those of the published classifier: another file's classes are only known where somebody says so.
-    backbone.labels = labels_of(net, entry) if loaded.logits and (path is None or settings.weights) else ()
+    backbone.labels = published_labels(net, entry) if loaded.logits and (path is None or settings.weights) else ()
     backbone.requires_grad_(False).eval()
     if size != own_size:
         _try(backbone, size, own_size)
@@ -110,10 +111,7 @@ def size_arguments(arch: str, size: int, pad: bool) -> dict[str, Any]:
     patch = (
         int(arch.rpartition("_")[2]) if arch.startswith("vit_") else 224
     )  # MaxViT: 7 windows after each of 5 halvings
-    if size % patch:
-        low = size // patch * patch
-        good = f"{low} or {low + patch}" if low else f"{patch}"
-        raise UsageError(f"size {size} is no multiple of {arch}'s {patch}-pixel grid: use data.size={good}.")
+    check_size(arch, patch, size)
     return {name: (size, size) if name == "input_size" else size}
 
 
@@ -194,17 +192,7 @@ def preprocess_of(entry: Any, size: int, crop_pct: float | None = None) -> Prepr
     return Preprocess(size, own.interpolation.value, tuple(own.mean), tuple(own.std), crop)
 
 
-def labels_of(net: nn.Module, entry: Any) -> tuple[Label, ...]:
-    """ImageNet-1k's classes under torchvision's names first; empty where the classifier has another number of them.
-
-    torchvision publishes names only; its order is that of the WordNet ids.
-    """
+def published_labels(net: nn.Module, entry: Any) -> tuple[Label, ...]:
+    """The classes of published weights; empty where the classifier has another number of them."""
     names = entry.meta["categories"] or ()
-    if len(net.get_submodule(classifier_of(net)).weight) != len(names):  # type: ignore[arg-type]
-        return ()
-    info = ImageNetInfo("imagenet-1k")
-    synonyms = [info.index_to_description(number).split(", ") for number in range(len(names))]
-    return tuple(
-        Label(info.index_to_label_name(number), tuple(dict.fromkeys([name, *synonyms[number]])))
-        for number, name in enumerate(names)
-    )
+    return labels_of(names) if len(net.get_submodule(classifier_of(net)).weight) == len(names) else ()  # type: ignore

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchkit.settings import setting
@@ -55,3 +56,21 @@ def build(
     from benchkit.backbones._dinov2_build import build_dinov2
 
     return build_dinov2(settings, size=size, random=random, seed=seed)
+
+
+def fetch(settings: Settings) -> list[Path]:
+    """The code, as a folder, and the weights, brought here where they are not yet.
+
+    Raises:
+        UsageError: they cannot be had.
+    """
+    from benchkit.backbones._checkpoint import find_checkpoint
+    from benchkit.backbones._dinov2_build import code_folder, from_code, published
+    from benchkit.backbones._hub import torch_file
+
+    from_code(settings)
+    code, path = code_folder(settings), find_checkpoint(settings.checkpoint)
+    if path or not settings.pretrained:
+        return [code, path] if path else [code]
+    published(settings.arch)
+    return [code, torch_file(f"{settings.arch.replace('_reg', '_reg4')}_pretrain.pth")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchkit.settings import setting
@@ -52,3 +53,14 @@ def build(
     from benchkit.backbones._timm_build import build_timm
 
     return build_timm(settings, size=size, random=random, seed=seed, pad=pad)
+
+
+def fetch(settings: Settings) -> list[Path]:
+    """Files that the model needs, brought here where they are not yet.
+
+    Raises:
+        UsageError: they cannot be had.
+    """
+    from benchkit.backbones._timm_build import fetch_timm
+
+    return fetch_timm(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchkit.settings import setting
@@ -56,3 +57,20 @@ def build(
     from benchkit.backbones._torchvision_build import build_torchvision
 
     return build_torchvision(settings, size=size, random=random, seed=seed, pad=pad)
+
+
+def fetch(settings: Settings) -> list[Path]:
+    """Files that the model needs, brought here where they are not yet.
+
+    Raises:
+        UsageError: they cannot be had.
+    """
+    from benchkit.backbones._checkpoint import find_checkpoint
+    from benchkit.backbones._hub import torch_file
+    from benchkit.backbones._torchvision_build import known_arch, known_weights, published
+
+    entry, path = known_weights(known_arch(settings.arch), settings.weights), find_checkpoint(settings.checkpoint)
+    if path or not settings.pretrained:
+        return [path] if path else []
+    published(entry)
+    return [torch_file(entry.url)]

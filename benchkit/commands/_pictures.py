@@ -9,6 +9,7 @@ from typing import Any
 from benchkit.store.files import replacing
 
 SHOWN = 24
+GAP = 3  # pixels between the views of an item
 
 
 def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
@@ -31,9 +32,11 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
         scores, names, headline = results.read(column), results.names, named.get(column, column)
     order = [int(i) for i in np.argsort(scores, kind="stable") if not np.isnan(scores[i])]
     chosen = order if len(order) <= SHOWN else order[: SHOWN // 2] + order[-SHOWN // 2 :]
-    figure = Figure(figsize=(12, 2.1 * -(-len(chosen) // 6)))
-    grid = figure.subplots(-(-len(chosen) // 6), 6, squeeze=False).ravel()
     with _Files(folder) as files:
+        across = 6 if files.count_views() == 1 else 3
+        down = max(-(-len(chosen) // across), 1)
+        figure = Figure(figsize=(12, 2.1 * down))
+        grid = figure.subplots(down, across, squeeze=False).ravel()
         for axes, row in zip(grid, chosen, strict=False):
             family.draw(axes, *files.item(names[row]))
     for axes in grid[len(chosen) :]:
@@ -88,16 +91,28 @@ class _Files:
         prediction = {c: self.predictions.item(c, self.predictions.position[name]) for c in self.predictions.columns}
         row = self.targets.position[name]
         target: dict[str, Any] = {c: self.targets.item(c, row) for c in self.targets.columns}
-        return prediction, {**target, "meta": self.targets.meta}, self._thumb(target["views"].split("\n")[0])
+        return prediction, {**target, "meta": self.targets.meta}, self._thumbs(target["views"].split("\n"))
 
-    def _thumb(self, view: str) -> Any:
+    def count_views(self) -> int:
+        """How many images an item is made of."""
+        return len(self.targets.item("views", 0).split("\n"))
+
+    def _thumbs(self, views: list[str]) -> Any:
+        """The item's views side by side, on white where their heights differ."""
         import numpy as np
 
         from benchkit.images import decode_exact
 
         if self.thumbs is None:
             return None
-        return decode_exact(np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])).tobytes())
+        rows = [np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])) for view in views]
+        thumbs = [decode_exact(row.tobytes()) for row in rows]
+        if len(thumbs) == 1:
+            return thumbs[0]
+        height = max(len(thumb) for thumb in thumbs)
+        white = [((0, height - len(t)), (GAP * (place > 0), 0), (0, 0)) for place, t in enumerate(thumbs)]
+        padded = [np.pad(t, pad, constant_values=255) for t, pad in zip(thumbs, white, strict=True)]
+        return np.concatenate(padded, axis=1)
 
     def __enter__(self) -> _Files:
         return self

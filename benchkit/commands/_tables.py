@@ -81,12 +81,13 @@ def _about_data(record: Mapping[str, Any]) -> list[str]:
         said.append(f"photos in train and test: {across}, under two labels: {two}")
     seen = set(record["about"].get("pretrained_on", [])) & set(data["overlaps"])
     if seen:
-        said.append(f"the model has seen this data in training ({_some(sorted(seen))})")
+        said.append(f"the model's training overlaps with this data ({_some(sorted(seen))})")
     return said
 
 
 def _about_scores(record: Mapping[str, Any]) -> list[str]:
-    undefined = {name: s["undefined"] for name, s in record["scores"].items() if s["undefined"]}
+    scores = record["scores"].items()  # a score without a value at all is n/a in the table
+    undefined = {name: s["undefined"] for name, s in scores if s["undefined"] and s["value"] is not None}
     said = ["items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items())] if undefined else []
     return [*said, *without_flagged(record)]
 

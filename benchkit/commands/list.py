@@ -1,14 +1,16 @@
-"""What there is: benchmarks, confs, data sets, backbones, heads; `benchkit list NAME` describes a benchmark.
+"""What there is: benchmarks by level, confs with licence and size, data sets, backbones, heads; NAME describes one.
 
 examples:
   benchkit list
   benchkit list classification
+  benchkit list confs                  (or benchmarks, datasets, backbones, heads)
   benchkit list --tags
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from benchkit.conf.merge import Merged
     from benchkit.registry import Component
 
+LEVELS = ("high", "mid", "low", "geometry")
+KINDS = ("datasets", "backbones", "heads")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit status."""
     made = parser("benchkit list", __doc__)
-    made.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to describe")
+    made.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to describe, or one of the lists above")
     made.add_argument("--tags", action="store_true", help="what was exported and scored")
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     given = parse(made, sys.argv[1:] if argv is None else argv)
@@ -35,32 +40,74 @@ def _run(given: argparse.Namespace) -> int:
     if given.tags:
         print(_tags(given.outputs))
     elif given.names:
-        print("\n\n".join(describe(name) for name in given.names))
+        lists = {"benchmarks": _benchmarks, "confs": _confs, **{kind: lambda k=kind: _components(k) for kind in KINDS}}
+        print("\n\n".join(lists[name]() if name in lists else describe(name) for name in given.names))
     else:
-        print(_everything())
+        print("\n\n".join([_benchmarks(), _confs(), *map(_components, KINDS)]))
     return 0
 
 
-def _everything() -> str:
+def _benchmarks() -> str:
+    """Families by level, each with its instances below it."""
     from benchkit import registry
-    from benchkit.conf.find import benchmark_names, conf_names, find_benchmark
+    from benchkit.conf.find import benchmark_names, find_benchmark
 
-    lines = ["benchmarks (family; level; headline metric)"]
+    families: dict[str, list[str]] = {name: [] for name in registry.names("eval")}
     for name in benchmark_names():
-        found = find_benchmark(name)
-        family = registry.find("eval", found.family)
-        build = family.build
-        headline = build(family.settings()).metrics()[0].name
-        data = (
-            "generated scenes unless data.root is given"
-            if name == found.family
-            else str(found.layer.values.get("title", ""))
-        )
-        lines.append(f"  {name:16} {found.family}; {build.level}; {headline}; {data}")
-    lines += ["", "confs", *(f"  {name}" for name in conf_names())]
-    for kind in ("datasets", "backbones", "heads"):
-        lines += ["", kind, *(f"  {name}" for name in registry.names(kind))]
+        if name not in families:
+            found = find_benchmark(name)
+            families[found.family].append(f"    {name:24} {found.layer.values.get('title', '')}")
+    lines = ["benchmarks (headline metric; data of a family: generated scenes unless data.root is given)"]
+    for level in LEVELS:
+        here = [name for name in families if registry.find("eval", name).build.level == level]
+        lines += [f"{level} level"] if here else []
+        for name in here:
+            family = registry.find("eval", name)
+            headline = family.build(family.settings()).metrics()[0].name
+            lines += [f"  {name:26} {headline}; {_first_line(family)}", *families[name]]
     return "\n".join(lines)
+
+
+def _confs() -> str:
+    """Every conf: backbone, millions of parameters, licence, what it was trained on."""
+    from benchkit.commands._tables import render
+    from benchkit.conf.find import conf_names, find_conf
+    from benchkit.conf.layers import read_yaml
+
+    rows = []
+    for name in conf_names():
+        values = read_yaml(find_conf(name)).values
+        backbone = values["model"]["backbone"]["name"]
+        trained = ", ".join(values.get("pretrained_on") or []) or "nothing"
+        size = str(values.get("parameters", ""))
+        rows.append([name, str(values.get("title", "")), str(backbone), size, str(values.get("licence", "")), trained])
+    return "confs (parameters in millions)\n" + render(
+        ["conf", "model", "backbone", "parameters", "licence", "trained on"], rows, "table"
+    )
+
+
+def _components(kind: str) -> str:
+    """Every module of a kind: what it is, and the extra it needs."""
+    from benchkit import registry
+
+    lines = [kind]
+    for name in registry.names(kind):
+        component = registry.find(kind, name)
+        lines.append(f"  {name:20} {_first_line(component)}{_extra(component)}")
+    return "\n".join(lines)
+
+
+def _first_line(component: Component) -> str:
+    return (component.module.__doc__ or "").strip().split("\n")[0]
+
+
+def _extra(component: Component) -> str:
+    """What has to be installed beside benchkit, and whether it is."""
+    extra = getattr(component.module, "EXTRA", "")
+    if not extra:
+        return ""
+    there = all(importlib.util.find_spec(name) for name in component.module.NEEDS)
+    return f" [needs pip install 'benchkit[{extra}]'{', which is there' if there else ''}]"
 
 
 def describe(name: str) -> str:

@@ -19,7 +19,7 @@ from benchkit.conf.values import read_as
 from benchkit.errors import UsageError
 from benchkit.registry import Component
 
-ABOUT = {"title": str, "pretrained_on": list[str], "source": str, "licence": str}
+ABOUT = {"title": str, "pretrained_on": list[str], "source": str, "licence": str, "parameters": float}
 
 
 @dataclasses.dataclass
@@ -41,7 +41,7 @@ class Conf:
 
     Attributes:
         stem: what the tag is called by default, before head, twin and folder are added.
-        about: title, pretrained_on, source and licence of the model, as far as the conf gives them.
+        about: title, source, licence, parameters (millions) and pretrained_on of the model, as far as the conf gives them.
         default_head: the head that the benchmark uses when no user names one.
         user_root: whether a user's layer gives data.root.
         user_train_split: whether a user's layer gives data.train_split.

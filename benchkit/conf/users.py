@@ -9,7 +9,7 @@ from benchkit.conf.layers import SECTIONS, Layer
 from benchkit.conf.schema import homes
 from benchkit.errors import UsageError
 
-CONF_KEYS = ("model", "benchmarks", "pretrained_on", "source", "licence", "title")
+CONF_KEYS = ("model", "benchmarks", "pretrained_on", "source", "licence", "parameters", "title")
 
 
 def user_layers(conf: Layer, arguments: Layer, benchmark: str) -> list[Layer]:

@@ -30,6 +30,9 @@ LAYOUT = (
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
+EXTRA, NEEDS = "hf", ("datasets",)  # what `benchkit list` says has to be installed
+
+
 @dataclasses.dataclass
 class Settings(SplitSettings):
     """Settings of a Hugging Face data set."""

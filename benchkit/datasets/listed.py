@@ -7,7 +7,6 @@ in `_splitting`. Classes are the labels in name order.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
 from collections.abc import Iterator
@@ -16,8 +15,9 @@ from pathlib import Path
 
 from benchkit.datasets._labelled import Labelled
 from benchkit.datasets._listing import check_name
-from benchkit.datasets._lists import read_lines, refuse_twice, some
+from benchkit.datasets._lists import refuse_twice, some
 from benchkit.datasets._splitting import SeededSplit, SplitSettings
+from benchkit.datasets._tables import read_table
 from benchkit.errors import UsageError
 from benchkit.settings import setting
 
@@ -25,7 +25,6 @@ LAYOUT = (
     "a table root/list.csv with the columns image,label,split (or another path as data.list_file), and the images at the "
     "paths it says, relative to root"
 )
-COLUMNS = ("image", "label", "split")
 
 
 @dataclasses.dataclass
@@ -73,26 +72,11 @@ class Listed(Labelled):
     def _entries(self) -> Iterator[Entry]:
         """All items."""
         path = self._lists[0]
-        lines = read_lines(path)
-        head = lines[0][1] if lines else ""
-        delimiter = max(",;\t", key=head.count)
-        columns = [name.strip().lower() for name in next(csv.reader([head], delimiter=delimiter), [])]
-        if not {"image", "label"} <= set(columns):
-            raise UsageError(
-                f"{path}: its first line is {head!r}; it names the columns, image,label or image,label,split."
-            )
         seen: dict[str, int] = {}
-        for number, line in lines[1:]:
-            cells = [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter))]
-            if len(cells) < len(columns):  # a trailing empty cell is stripped with its tab
-                cells += [""] * (len(columns) - len(cells))
-            row = dict(zip(columns, cells, strict=False))
-            empty = [name for name in COLUMNS if row.get(name) == ""]
-            if empty or len(cells) > len(columns):
-                what = (
-                    f"{len(cells)} columns, and its first line names {len(columns)}" if not empty else f"no {empty[0]}"
-                )
-                raise UsageError(f"{path}:{number}: this line has {what}.")
+        for number, row in read_table(path, ("image", "label")):
+            empty = [column for column in ("image", "label", "split") if row.get(column) == ""]
+            if empty:
+                raise UsageError(f"{path}:{number}: this line has no {empty[0]}.")
             name = _below_root(row["image"], path, number)
             refuse_twice(path, number, name, seen)
             yield Entry(name, row["label"], row.get("split", ""))

@@ -1,7 +1,7 @@
 """Any classification set of torchvision.datasets by name: `data.dataset=CIFAR10 data.root=DIR`, read by the library.
 
 Splits have the library's names, and `a+b` is both (`data.train_split=train+val`); where a set has none, or says them as
-`train=True`, see `_torchvision_parts`. Nothing is downloaded. Items are files, named by their path below the root, or
+`train=True`, see `_torchvision_kinds`. Nothing is downloaded. Items are files, named by their path below the root, or
 arrays inside an archive, named `<split>/<index>`; an array's bytes are those of the PPM file that holds its pixels, so
 that equal images have one row in the bank, and other pixels another.
 
@@ -59,7 +59,7 @@ class TorchvisionSet(Labelled):
 
     @cached_property
     def _kind(self) -> Any:
-        from benchkit.datasets._torchvision_parts import kind
+        from benchkit.datasets._torchvision_kinds import kind
 
         assert self.settings.dataset
         return kind(self.settings.dataset)

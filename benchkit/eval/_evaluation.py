@@ -102,12 +102,14 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
         targets = TableItems(true)
         predictions = TableItems(predicted, targets.names)
         columns = family.score(predictions, targets)
-        floor = family.summarize(_floor(family, predicted, predictions, targets))
+        whole = family.whole(predictions, targets)
+        floor = {**family.summarize(_floor(family, predicted, predictions, targets)), **family.whole_chance(targets)}
         ceiling = _ceiling(family, predictions, targets)
         meta = dict(targets.meta)
         labels = {c: true.read(c) for c in true.columns if c == "group" or c.startswith("category/")}
         log = {name: float(value) for name, value in _whole(predicted, "fit/").items()}
-    values, parts = _finite(folder, family.summarize(columns)), _finite(folder, family.breakdown(columns, meta))
+    values = _finite(folder, {**family.summarize(columns), **whole})
+    parts = _finite(folder, family.breakdown(columns, meta))
     groups = _groups(targets.names, labels["group"])
 
     def summarize(some: Columns) -> dict[str, float | None]:

@@ -104,6 +104,17 @@ class Benchmark:
         """Numbers of the whole set from (resampled) columns; pure. None where a number is undefined."""
         raise NotImplementedError
 
+    def whole(self, predictions: Items, targets: Items) -> dict[str, float | None]:
+        """Metrics of the whole set that cannot come from resampled columns (a rank: rows drawn twice lower it).
+
+        They have no interval. None where a number is undefined.
+        """
+        return {}
+
+    def whole_chance(self, targets: Items) -> dict[str, float | None]:
+        """The floor of the metrics that `whole` gives, by arithmetic."""
+        return {}
+
     def breakdown(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, float | None]:
         """Further numbers per class or category, named <metric>/<class>; pure, like `summarize`. `meta`: the targets'."""
         return {}

@@ -94,7 +94,7 @@ def fetch(benchmark: BenchmarkConf) -> str:
     said = {key: read_any(value) for key, value in benchmark.layer.values.get("download", {}).items()}
     if not said:
         return "it is to be got by hand"
-    from benchkit.datasets._torchvision_parts import kind
+    from benchkit.datasets._torchvision_kinds import kind
 
     reader = kind(said.pop("dataset"))
     settings = build("color_histogram", benchmark.name).data.settings

@@ -40,6 +40,24 @@ def padded_blocks(rows: np.ndarray, block: int) -> Iterator[tuple[int, np.ndarra
         yield used, np.ascontiguousarray(part)
 
 
+def affine(features: np.ndarray, weight: np.ndarray, bias: np.ndarray, block: int) -> np.ndarray:
+    """float32 (N, K): features (N, D) @ weight (D, K) + bias (K), in padded blocks, in the precision of `weight`."""
+    import torch
+
+    out = np.empty((len(features), len(bias)), np.float32)
+    matrix, done = torch.tensor(weight), 0
+    for used, part in padded_blocks(features, block):
+        out[done : done + used] = (torch.tensor(part, dtype=matrix.dtype) @ matrix).numpy()[:used] + bias
+        done += used
+    return out
+
+
+def own_is_highest(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Bool (N,): whether the row's own class has the one highest of its scores (N, K); a tie is wrong."""
+    own = np.take_along_axis(scores, labels[:, None], axis=1)
+    return np.count_nonzero(scores >= own, axis=1) == 1
+
+
 def check_rows(features: np.ndarray, what: str) -> None:
     """Stop unless features are (N, D) with N, D >= 1 (UsageError) and finite (RunError)."""
     if features.ndim != 2 or 0 in features.shape:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchkit.errors import UsageError
-from benchkit.heads.solvers.blocks import check_labels, check_rows, fixed_threads, padded_blocks
+from benchkit.heads.solvers.blocks import affine, check_labels, check_rows, fixed_threads
 
 STRENGTHS = tuple(float(c) for c in 10 ** np.linspace(-6, 5, 45))
 ABSENT = -1e4  # intercept of a class without train rows: finite in fp16, and its probability is 0
@@ -147,7 +147,7 @@ def logits(solution: Solution, features: np.ndarray, block: int, *, threads: int
     if features.shape[1] != solution.weights.shape[1]:
         raise UsageError(f"features have {features.shape[1]} columns, the classifier {solution.weights.shape[1]}.")
     with fixed_threads(threads):
-        return _logits(solution.weights[0], solution.intercepts[0], features, block)
+        return affine(features, solution.weights[0], solution.intercepts[0], block)
 
 
 def choose_strength(
@@ -231,17 +231,6 @@ def _held_out(labels: np.ndarray, counts: np.ndarray, names: Sequence[str], shar
     return held
 
 
-def _logits(weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, block: int) -> np.ndarray:
-    import torch
-
-    out = np.empty((len(features), len(intercepts)), np.float32)
-    matrix, done = torch.tensor(weights), 0
-    for used, part in padded_blocks(features, block):
-        out[done : done + used] = (torch.tensor(part) @ matrix).numpy()[:used] + intercepts
-        done += used
-    return out
-
-
 def _accuracy_and_loss(
     weights: np.ndarray, intercepts: np.ndarray, features: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -251,7 +240,7 @@ def _accuracy_and_loss(
         part, truth = features[start : start + _ROWS], labels[start : start + _ROWS]
         rows = np.arange(len(truth))
         for at, (matrix, intercept) in enumerate(zip(weights, intercepts, strict=True)):
-            answers = _logits(matrix, intercept, part, 1024)
+            answers = affine(part, matrix, intercept, 1024)
             own = answers[rows, truth].astype(np.float64)
             top = answers.max(axis=1, keepdims=True).astype(np.float64)
             loss[at] += (np.log(np.exp(answers - top).sum(axis=1)) + top[:, 0] - own).sum()

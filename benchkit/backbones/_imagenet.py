@@ -1,0 +1,33 @@
+"""Names of classes, with WordNet ids where they are those of ImageNet-1k in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timm.data import ImageNetInfo
+
+from benchkit.backbones.base import Label
+
+COUNT = 1000
+SPELLINGS = 20  # classes whose name may be spelt otherwise ("crane bird") in a list that is ImageNet's all the same
+
+
+def labels_of(names: Sequence[str]) -> tuple[Label, ...]:
+    """Labels of classes whose libraries give names only, such as "tench" or "tench, Tinca tinca".
+
+    A list of 1,000 is ImageNet-1k's if its names are, one by one, among the synonyms of the WordNet id at that place.
+    """
+    given = [tuple(name.split(", ")) for name in names]
+    if len(given) != COUNT:
+        return tuple(Label("", each) for each in given)
+    info = ImageNetInfo("imagenet-1k")
+    known = [tuple(info.index_to_description(number).split(", ")) for number in range(COUNT)]
+    others = sum(not _share(*pair) for pair in zip(given, known, strict=True))
+    if others > SPELLINGS:
+        return tuple(Label("", each) for each in given)
+    every = [tuple(dict.fromkeys([*ours, *theirs])) for ours, theirs in zip(given, known, strict=True)]
+    return tuple(Label(info.index_to_label_name(number), each) for number, each in enumerate(every))
+
+
+def _share(ours: Sequence[str], theirs: Sequence[str]) -> bool:
+    return not {name.lower() for name in ours}.isdisjoint(name.lower() for name in theirs)
