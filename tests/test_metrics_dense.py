@@ -30,6 +30,13 @@ class TestConfusion:
         expected = sklearn_metrics.confusion_matrix(truth[valid], prediction[valid], labels=range(5))
         np.testing.assert_array_equal(segmentation.confusion(prediction, truth, 5, 255), expected)
 
+    @pytest.mark.parametrize("block", [1, 3, 25, 200])
+    def test_long_and_short_runs_count_alike(self, block):
+        prediction, truth = (np.kron(m, np.ones((block,) * 2, np.uint8))[:150, :130] for m in masks(shape=(150, 130)))
+        valid = truth != 255
+        expected = sklearn_metrics.confusion_matrix(truth[valid], prediction[valid], labels=range(5))
+        np.testing.assert_array_equal(segmentation.confusion(prediction, truth, 5, 255), expected)
+
     @pytest.mark.parametrize("dtype", [np.uint16, np.int64])
     def test_other_integers_count_alike(self, dtype):
         prediction, truth = masks()

@@ -102,6 +102,7 @@ class Normals(Dense):
         maps = [("truth", target["normals"]), ("prediction", prediction["normals"])]
         shown = [(name, viz.normals_picture(vectors)) for name, vectors in maps]
         viz.side_by_side(axes, [*([] if image is None else [("image", image)]), *shown])
+        viz.caption(axes, "red: right, green: up, blue: towards the camera")
 
 
 build = Normals

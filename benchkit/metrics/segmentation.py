@@ -42,13 +42,22 @@ def _confusion_of_bytes(prediction: Mask, truth: Mask, n_classes: int, ignore: i
     pairs = truth.astype(np.uint16)
     pairs <<= 8
     pairs |= prediction
-    counts = np.bincount(pairs.ravel(), minlength=BYTES**2).reshape(BYTES, BYTES)
+    counts = _counted(pairs.ravel()).reshape(BYTES, BYTES)
     if ignore is not None and ignore < BYTES:
         counts[ignore] = 0
     for what, odd in (("truth", counts[n_classes:].any(axis=1)), ("prediction", counts[:, n_classes:].any(axis=0))):
         if odd.any():
             raise _no_class(what, int(odd.argmax()) + n_classes, n_classes)
     return counts[:n_classes, :n_classes]
+
+
+def _counted(pairs: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """Times that each value occurs, (65536,); masks have long runs of one value, whose lengths are added as wholes."""
+    ends = np.append(np.flatnonzero(pairs[1:] != pairs[:-1]), pairs.size - 1)
+    if ends.size > pairs.size // 16:
+        return np.bincount(pairs, minlength=BYTES**2)
+    lengths = np.diff(ends, prepend=-1)
+    return np.bincount(pairs[ends], weights=lengths, minlength=BYTES**2).astype(np.int64)
 
 
 def _valid(prediction: Mask, truth: Mask, n_classes: int, ignore: int | None) -> tuple[Mask, Mask]:

@@ -70,6 +70,11 @@ def scale(axes: Any, low: float, high: float, unit: str, colours: str = TURBO) -
     bar.set_xticks([low, high], [f"{low:.3g}", f"{high:.3g} {unit}"], fontsize=6)
 
 
+def caption(axes: Any, text: str) -> None:
+    """A line below the pictures."""
+    axes.text(0.5, -0.03, text, transform=axes.transAxes, ha="center", va="top", fontsize=6, parse_math=False)
+
+
 def legend(axes: Any, present: Sequence[int], classes: Sequence[str], colours: np.ndarray) -> None:
     """Names and colours of the classes in a picture, the first few of them."""
     from matplotlib.patches import Patch
