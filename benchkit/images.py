@@ -105,6 +105,9 @@ def _open(data: bytes) -> Any:
     return image
 
 
+open_whole = _open  # for files whose pixels are numbers, not colours: the same formats, bounds and checks
+
+
 def _refuse_damaged_jpeg(data: bytes) -> None:
     """PIL takes no notice of libjpeg's warnings, and fills what is missing with grey."""
     import simplejpeg

@@ -52,10 +52,12 @@ class Dataset:
         settings: an instance of the dataset's `Settings`.
         generated: True when images come from a generator; then tables say so.
         maps: fields of `target` that are pixel maps (h, w) or (h, w, C) in the frame of the image's file, upright.
+        stacks: those of `maps` that are several, one per annotator, (A, h, w); A may vary between items.
     """
 
     generated = False
     maps: tuple[str, ...] = ()
+    stacks: tuple[str, ...] = ()
     settings: Any
 
     def items(self, split: str) -> list[str]:
@@ -112,6 +114,10 @@ class Dataset:
     def examine(self, item: str) -> str:
         """What is wrong with the files of the item's truth (unknown label, other size than the image), '' when nothing is."""
         return ""
+
+    def examined_by(self) -> tuple[str, ...]:
+        """What the truth is examined against beside the settings: hashes of tables in files, classes counted elsewhere."""
+        return ()
 
     def target_files(self, item: str) -> list[str]:
         """sha256 of each file, or other text, that the item's truth is read from; empty where names say it all."""

@@ -102,7 +102,8 @@ class Job:
         self.facts = self.test.facts
         self.skipped = check_readable(list(splits.values()), data.on_error)
         self.duplicates = check_duplicates(self.train, self.test, data.on_duplicate == "keep")
-        shown = self.test.items[:1] if self.dataset.maps else self.test.items  # all maps would not fit in memory
+        usable = [item for item in self.test.items if item not in self.skipped]
+        shown = usable[:1] if self.dataset.maps else self.test.items  # all maps would not fit in memory
         self.family.check(self.test.truth(shown))
         self.untrained = untrained_classes(self.train, self.test)
 

@@ -75,7 +75,7 @@ def read_truths(
     paths = {item: dataset.target_paths(item) for item in items}
     if not any(paths.values()):
         return {}
-    key = [type(dataset).__name__, dataset.source(), "truth", settings]
+    key = [type(dataset).__name__, dataset.source(), "truth", settings, *dataset.examined_by()]
     remembered_at = outputs.manifest(identity_hash(key))
     known = _load(remembered_at)
     places = {item: (*files, *_images(dataset, item)) for item, files in paths.items()}

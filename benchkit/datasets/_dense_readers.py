@@ -1,0 +1,180 @@
+"""Files of pixel maps as the numbers they store: nothing is converted, scaled or made up on the way.
+
+Palette images give their indices, grey PNG of 1, 2 or 4 bits its values (PIL spreads the latter over 0 to 255), 16-bit
+PNG, PGM and TIFF whole numbers of 16 bits, TIFF and .npy floating numbers, .mat a variable or a field of one.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchkit.errors import UsageError
+from benchkit.images import MAX_PIXELS, SUFFIXES, Unreadable, open_whole
+
+LOSSY = (".jpg", ".jpeg", ".webp")  # what they store is near what was written, which is no label
+TARGET_SUFFIXES = (*SUFFIXES, ".npy", ".mat")
+MAX_VALUES = 8 * MAX_PIXELS  # of a map of several channels
+
+_PGM = re.compile(rb"P5(?:\s+|\s*#[^\n]*\n\s*)(\d+)\s+(\d+)\s+(\d+)\s")
+_SPREAD = {2: 85, 4: 17}  # what PIL multiplies grey PNG values of so many bits with
+
+
+def read_stored(path: Path, mat_key: str | None = None) -> np.ndarray:
+    """The numbers of a file: (h, w) or (h, w, C), of the type they are stored in.
+
+    Args:
+        path: an image, .npy or .mat file.
+        mat_key: the variable of a .mat file, fields behind dots; None: the only one that could be a map.
+
+    Raises:
+        Unreadable: it is damaged, too large, holds Python objects, or no map; says which.
+        UsageError: it needs a library that is not installed.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".mat":
+        return read_mat(path, mat_key)
+    if suffix == ".npy":
+        return _npy(path)
+    data = path.read_bytes()
+    pgm = _PGM.match(data)
+    return _pgm(data, pgm) if pgm else _image(data)
+
+
+def _npy(path: Path) -> np.ndarray:
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # numpy raises ValueError, OSError, EOFError, SyntaxError ... of damaged headers
+        raise Unreadable(f"{path.name} is no whole .npy file of numbers ({error})") from error
+    if not isinstance(values, np.ndarray) or values.size > MAX_VALUES:
+        raise Unreadable(f"{path.name} is no single array of at most {MAX_VALUES:,} numbers")
+    return np.array(values)
+
+
+def _pgm(data: bytes, head: re.Match[bytes]) -> np.ndarray:
+    """Binary PGM; PIL multiplies its values where their maximum is neither 255 nor 65535."""
+    width, height, maximum = (int(number) for number in head.groups())
+    if not (0 < width * height <= MAX_PIXELS and 0 < maximum < 65536):
+        raise Unreadable("it claims no size or range that a PGM file can have")
+    stored = np.dtype(">u2" if maximum > 255 else "u1")
+    if len(data) - head.end() < width * height * stored.itemsize:
+        raise Unreadable("it is truncated")
+    values = np.frombuffer(data, stored, width * height, head.end()).reshape(height, width)
+    return values.astype(stored.newbyteorder("="))
+
+
+def _image(data: bytes) -> np.ndarray:
+    image = open_whole(data)
+    bits, colour = (data[24], data[25]) if image.format == "PNG" else (0, 0)
+    if bits == 16 and colour != 0:
+        raise Unreadable("it holds colours of 16 bits, of which only 8 would be read; save it as .npy")
+    try:
+        image.load()
+        values = np.asarray(image)
+    except Unreadable:
+        raise
+    except Exception as error:  # PIL's plugins raise OSError, SyntaxError, struct.error, ValueError, EOFError ...
+        raise Unreadable(f"it does not decode to a whole image ({error or type(error).__name__})") from error
+    if values.dtype == bool:
+        values = values.astype(np.uint8)
+    if bits in _SPREAD and colour == 0:
+        values = values // _SPREAD[bits]
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def read_mat(path: Path, key: str | None) -> np.ndarray:
+    """A map from a MATLAB file: the variable `key` (fields behind dots), or the only one of two or three dimensions."""
+    return _as_map(path, key or _only(path), _variables(path, key.split(".")[0] if key else None))
+
+
+def read_annotators(path: Path) -> list[np.ndarray]:
+    """The boundary maps of a BSDS500 file: `groundTruth`, a cell per annotator with `Boundaries` and `Segmentation`.
+
+    Raises:
+        Unreadable: it is not laid out so.
+    """
+    cells = _variables(path, "groundTruth").get("groundTruth")
+    listed = [cells] if isinstance(cells, dict) else list(np.atleast_1d(np.asarray(cells, dtype=object)).ravel())
+    found = [np.asarray(each["Boundaries"]) for each in listed if isinstance(each, dict) and "Boundaries" in each]
+    if not found or len(found) != len(listed) or len({each.shape for each in found}) != 1 or found[0].ndim != 2:
+        raise Unreadable(f"{path.name} has no groundTruth of cells with Boundaries of one size")
+    return found
+
+
+def _only(path: Path) -> str:
+    """The one numeric variable that could be a map."""
+    able = [name for name, shape, kind in _listed(path) if len(shape) in (2, 3) and min(shape) > 1 and kind in _NUMERIC]
+    if len(able) != 1:
+        names = ", ".join(name for name, _, _ in _listed(path)) or "none"
+        raise Unreadable(f"{path.name} has {len(able)} variables that could be the map (of {names}): say data.mat_key")
+    return able[0]
+
+
+_NUMERIC = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "double", "single", "logical")
+
+
+def _as_map(path: Path, key: str, variables: Mapping[str, Any]) -> np.ndarray:
+    value: Any = variables
+    for name in key.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            inner = _paths(variables) if len(variables) > 1 or key.split(".")[0] in variables else []
+            there = ", ".join([*inner] or [each for each, _, _ in _listed(path)]) or "nothing"
+            raise Unreadable(f"{path.name} has no {key}; it has {there}: say data.mat_key")
+        value = value[name]
+    array = np.asarray(value)
+    if array.dtype.kind not in "uifb":
+        raise Unreadable(f"{key} in {path.name} holds no numbers")
+    return array
+
+
+def _paths(variables: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in variables.items():
+        if isinstance(value, Mapping):
+            yield from _paths(value, f"{above}{name}.")
+        elif not name.startswith("__"):
+            yield above + name
+
+
+def _listed(path: Path) -> list[tuple[str, tuple[int, ...], str]]:
+    """(name, shape, kind) of every variable, from the headers."""
+    found = _by_scipy(path, lambda io_module, data: io_module.whosmat(data))
+    if any(np.prod(shape, dtype=np.float64) > MAX_VALUES for _, shape, _ in found):
+        raise Unreadable(f"{path.name} claims more than {MAX_VALUES:,} numbers")
+    return list(found)
+
+
+def _variables(path: Path, name: str | None) -> dict[str, Any]:
+    _listed(path)
+    names = None if name is None else [name]
+    return dict(
+        _by_scipy(path, lambda io_module, data: io_module.loadmat(data, variable_names=names, simplify_cells=True))
+    )
+
+
+def _by_scipy(path: Path, read: Callable[[Any, io.BytesIO], Any]) -> Any:
+    scipy_io = need_scipy()
+    data = path.read_bytes()
+    try:
+        return read(scipy_io, io.BytesIO(data))
+    except NotImplementedError as error:
+        raise Unreadable(f"{path.name} is a MATLAB 7.3 file: save it with -v7") from error
+    except Exception as error:  # damaged files raise anything
+        raise Unreadable(f"{path.name} is no whole MATLAB file ({error or type(error).__name__})") from error
+
+
+def need_scipy() -> Any:
+    """scipy.io.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import scipy.io
+    except ImportError:
+        raise UsageError("reading .mat files needs scipy: pip install 'benchkit[mat]'.") from None
+    return scipy.io
