@@ -32,6 +32,7 @@ NAMES = {  # protocols, section 5
     "normals": r"(d1|d2|d3|mean|median|rmse)(_pooled)?",
     "semantic_segmentation": r"miou|miou_per_image|pixel_acc|mean_acc",
     "generic_segmentation": r"iou|f1|pixel_acc|iou_pooled|foreground_share",
+    **dict.fromkeys(("edges", "keypoints2d", "occlusion_edges", "corner"), r"correlation|rmse|mae"),
     "orientation": r"error|d1|d2",
     "boundaries": r"ods|ois|ap",
 }
@@ -55,6 +56,8 @@ class Case:
         self.truth = Split(dataset, "test", test, {}).truth(test)
         if self.family.derive:
             self.train, self.truth = (_derived(self.family.derive, dataset, names) for names in (train, test))
+        if self.family.complete:
+            self.train, self.truth = (_completed(self.family.complete, truth) for truth in (self.train, self.truth))
         self.oracle = self.in_memory(self.family.oracle(self.truth))
 
     def in_memory(self, items: Any) -> ArrayItems:
@@ -100,6 +103,11 @@ class Case:
 def _derived(derive: Any, dataset: Any, names: list[str]) -> ArrayItems:
     rows = [derive(dataset.image(dataset.views(name)[0])) for name in names]
     return ArrayItems(names, {field: np.stack([row[field] for row in rows]) for field in rows[0]}, dataset.meta())
+
+
+def _completed(complete: Any, truth: ArrayItems) -> ArrayItems:
+    rows = [complete({field: truth.item(field, row) for field in truth.fields}) for row in range(len(truth.names))]
+    return ArrayItems(truth.names, {field: np.stack([row[field] for row in rows]) for field in rows[0]}, truth.meta)
 
 
 @pytest.fixture(scope="module", params=FAMILIES)

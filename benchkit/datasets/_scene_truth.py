@@ -8,9 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from benchkit.datasets import _scene_maps
 from benchkit.datasets.base import Arrays
 
-FIELDS = {"mask": ("mask",), "foreground": ("mask",), "depth": ("depth",), "normals": ("normals",)}
+FIELDS = {
+    "mask": ("mask",),
+    "foreground": ("mask",),
+    "depth": ("depth",),
+    "normals": ("normals",),
+    **_scene_maps.FIELDS,
+}
 SURROUNDINGS = ("floor", "wall", "sky")  # the first classes of a mask; the shapes of objects follow
 FAR = 10.0  # metres: no true depth is given beyond it, as depth cameras give none
 KEPT_BYTES = 192 * 2**20  # of truth in memory: several models and families in one process ask for the same
@@ -29,6 +36,7 @@ def meta(kind: str) -> dict[str, Any]:
         "foreground": {"classes": ["background", "foreground"], "ignore": 255},
         "depth": {"unit": "m", "max_depth": FAR},
         "normals": {"normals_from": "the rendered surfaces, exact"},
+        **_scene_maps.META,
     }
     return kinds[kind]
 
@@ -40,7 +48,7 @@ def truth(kind: str, view: str, seed: int, label: int, side: int) -> Arrays:
         kind: mask: `mask` uint8 (side, side), floor, wall, sky or an object's shape. foreground: `mask` uint8, 1 on the
             main object. depth: `depth` float32 (side, side), metres, 0 beyond 10; with `intrinsics` K float64 (3, 3), in
             pixels of the rendered image. normals: `normals` float32 (side, side, 3), unit, x right, y down, z forward,
-            zero in the sky.
+            zero in the sky. occlusion_edges and boundaries: see `_scene_maps`.
         view, seed, label, side: of the image.
     """
     with _lock:
@@ -48,14 +56,14 @@ def truth(kind: str, view: str, seed: int, label: int, side: int) -> Arrays:
         if found is not None:
             _kept.move_to_end((kind, view, seed, label, side))
             return dict(found)
-    made = _made(view, seed, label, side)
+    made = _made(kind, view, seed, label, side)
     for name in made.keys() - ({"normals"} - {kind}):  # three times as large as the rest: kept when asked for
         _keep((name, view, seed, label, side), made[name])
     return dict(made[kind])
 
 
-def _made(view: str, seed: int, label: int, side: int) -> dict[str, Arrays]:
-    """The fields of every kind, from one cast of rays."""
+def _made(kind: str, view: str, seed: int, label: int, side: int) -> dict[str, Arrays]:
+    """The fields of this kind, and of those that cost nothing more, from one cast of rays."""
     from benchkit.render.raycast import geometry
     from benchkit.render.room import FLOOR, NOTHING
     from benchkit.render.scene import make_scene
@@ -68,7 +76,9 @@ def _made(view: str, seed: int, label: int, side: int) -> dict[str, Arrays]:
     around[FLOOR - NOTHING], around[0] = SURROUNDINGS.index("floor"), SURROUNDINGS.index("sky")
     classes = np.concatenate([around, shapes]).astype(np.uint8)
     depth = {"depth": np.where(seen.depth <= FAR, seen.depth, np.float32(0)), "intrinsics": seen.intrinsics}
+    more = {name: make(seen) for name, make in _scene_maps.FROM_GEOMETRY.items() if name == kind}
     return {
+        **more,
         "mask": {"mask": classes[seen.surface - NOTHING]},
         "foreground": {"mask": (seen.instance == 0).astype(np.uint8)},
         "depth": depth,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from benchkit.datasets._labelled import LabelledSettings
+from benchkit.datasets.base import DataSettings
 from benchkit.errors import UsageError
 from benchkit.settings import setting
 
@@ -20,7 +21,7 @@ NOT_NAMES = ("auto", "none")  # values of train_split that name no split
 
 
 @dataclasses.dataclass
-class SplitSettings(LabelledSettings):
+class FractionSettings(DataSettings):
     """Settings of data that may have no splits of their own."""
 
     test_fraction: float | None = setting(
@@ -44,16 +45,21 @@ class SplitSettings(LabelledSettings):
             raise UsageError(f"{where} has splits ({', '.join(splits)}): data.test_fraction has no use, drop it.")
 
 
+@dataclasses.dataclass
+class SplitSettings(FractionSettings, LabelledSettings):
+    """The same of data with one class per image."""
+
+
 class SeededSplit:
     """The items of data without splits, divided.
 
     Args:
         settings: the fraction, the seed, and what the two splits are called.
         names: all items in name order.
-        label: an item's class.
+        label: an item's class, the same of all where there are none.
     """
 
-    def __init__(self, settings: SplitSettings, names: Sequence[str], label: Callable[[str], str]) -> None:
+    def __init__(self, settings: FractionSettings, names: Sequence[str], label: Callable[[str], str]) -> None:
         self.settings = settings
         self.names = list(names)
         self.label = label

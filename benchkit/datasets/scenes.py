@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchkit.datasets import _scene_truth
+from benchkit.datasets import _scene_maps, _scene_truth
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
 from benchkit.settings import setting
@@ -27,9 +27,12 @@ class Settings(DataSettings):
     n_test: int = setting(120, "scenes in the test split")
     seed: int = setting(0, "seed of the generator, together with each item's name")
     side: int = setting(224, "side of the rendered image in pixels")
-    truth: Literal["class", "mask", "foreground", "depth", "normals"] = setting(
+    truth: Literal[
+        "class", "mask", "foreground", "depth", "normals", "edges", "keypoints2d", "occlusion_edges", "boundaries"
+    ] = setting(
         "class",
-        "class, mask (floor, wall, sky and shapes), foreground (the main object), depth (up to 10 m) or normals",
+        "class, mask (floor, wall, sky and shapes), foreground (the main object), depth (up to 10 m), normals, edges, "
+        "keypoints2d (both of the picture), occlusion_edges or boundaries (where objects hide what is behind)",
     )
 
 
@@ -45,6 +48,7 @@ class Scenes(Dataset):
         self.classes = list(scene.CLASSES)
         self.version = scene.VERSION
         self.maps = _scene_truth.FIELDS.get(settings.truth, ())
+        self.stacks = ("boundaries",) if settings.truth == "boundaries" else ()
         if min(settings.n_train, settings.n_test) < 0 or settings.side < 8:
             raise UsageError("data.n_train and data.n_test must not be negative, and data.side at least 8.")
 
@@ -80,6 +84,8 @@ class Scenes(Dataset):
 
     def target(self, item: str) -> Arrays:
         """`label`: index into the class names; or one of the maps that `_scene_truth.truth` makes."""
+        if self.settings.truth in _scene_maps.FROM_IMAGE:
+            return {"map": _scene_maps.FROM_IMAGE[self.settings.truth](self.image(item))}
         if self.maps:
             known = self.settings
             return _scene_truth.truth(known.truth, item, known.seed, self._class(item), known.side)

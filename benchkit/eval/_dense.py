@@ -26,12 +26,14 @@ class Dense(Benchmark):
 
     dense = True
     folder = "dense_folder"
+    scored: tuple[str, ...] = ()  # fields of the truth alone that `score_item` reads beside those of `needs`
 
     def score_item(self, prediction: Arrays, target: Arrays) -> dict[str, Any]:
         """Metrics (floats, NaN where undefined) and sufficient statistics ("stats/...") of one item.
 
         Args:
-            prediction, target: the fields of `needs`, each (h, w) or (h, w, C); `target` has `meta` too.
+            prediction, target: the fields of `needs`, each (h, w) or (h, w, C); `target` has those of `scored` and
+                `meta` too.
         """
         raise NotImplementedError
 
@@ -48,7 +50,7 @@ class Dense(Benchmark):
 
         def one(row: int) -> dict[str, Any]:
             prediction = {field: predictions.item(field, row) for field in self.needs}
-            target = {field: targets.item(field, row) for field in self.needs}
+            target = {field: targets.item(field, row) for field in (*self.needs, *self.scored)}
             try:
                 _check(prediction, target)
                 target["meta"] = meta

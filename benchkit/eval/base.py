@@ -39,6 +39,7 @@ class Benchmark:
         dense: scores are per pixel: the crop then keeps the whole short side, and truth goes through the image's frame.
         task: what a dense head learns (semantic, binary, depth, normals, maps); "" for other families.
         derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame; None: the data set knows it.
+        complete: adds to the data set's truth in the scored frame the field that heads learn; None: it is there.
     """
 
     version = 1
@@ -51,6 +52,7 @@ class Benchmark:
     dense = False
     task = ""
     derive: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
+    complete: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]] | None = None
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

@@ -64,7 +64,7 @@ def finish(job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any]
     write_features(build, bank, views, hashes, keys)
     write_table(build / "thumbs.h5", "thumbs", views, {"thumb": _thumbs(bank, hashes)})
     items = _items(job.test, skipped)
-    truth = FramedTruth(job.dataset, model.preprocess, job.family.derive)
+    truth = FramedTruth(job.dataset, model.preprocess, job.family.derive, job.family.complete)
     targets = {"targets": _write_targets(job, job.test, items, truth)}
     link_or_copy(job.outputs.targets(targets["targets"]), build / "targets.h5")
     if job.train is not None:

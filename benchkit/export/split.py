@@ -116,7 +116,7 @@ def _maps(items: Sequence[str], truth: FramedTruth) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     for field, sample in truth(items[0]).items() if items else ():
         each = functools.partial(_each, items, truth, field)
-        if truth.uniform:
+        if truth.uniform and field not in truth.dataset.stacks:
             columns[field] = Rows(sample.dtype, sample.shape, (value[None] for value in each()))
         else:
             columns[field] = Ragged(sample.dtype, sample.ndim, each)

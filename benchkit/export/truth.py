@@ -10,6 +10,7 @@ from benchkit.datasets.base import Dataset
 from benchkit.preprocess import Preprocess
 
 Derive = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+Complete = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 
 
 class FramedTruth:
@@ -20,10 +21,17 @@ class FramedTruth:
         preprocess: the frame.
         derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame (corners, orientation); where
             it is given the data set is not asked.
+        complete: adds to the truth in the scored frame what heads learn of it.
     """
 
-    def __init__(self, dataset: Dataset, preprocess: Preprocess, derive: Derive | None = None) -> None:
-        self.dataset, self.preprocess, self.derive = dataset, preprocess, derive
+    def __init__(
+        self,
+        dataset: Dataset,
+        preprocess: Preprocess,
+        derive: Derive | None = None,
+        complete: Complete | None = None,
+    ) -> None:
+        self.dataset, self.preprocess, self.derive, self.complete = dataset, preprocess, derive, complete
 
     @property
     def uniform(self) -> bool:
@@ -36,7 +44,13 @@ class FramedTruth:
             return dict(self.derive(self._image(item)))
         maps = self.dataset.maps
         target = self.dataset.target(item)
-        return {name: self.preprocess.framed(value) if name in maps else value for name, value in target.items()}
+        fields = {name: self._framed(name, value) if name in maps else value for name, value in target.items()}
+        return fields if self.complete is None else dict(self.complete(fields))
+
+    def _framed(self, name: str, value: np.ndarray) -> np.ndarray:
+        if name in self.dataset.stacks:
+            return np.stack([self.preprocess.framed(each) for each in value])
+        return self.preprocess.framed(value)
 
     def _image(self, item: str) -> np.ndarray:
         image = self.dataset.image(self.dataset.views(item)[0])
