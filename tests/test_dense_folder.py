@@ -255,6 +255,11 @@ class TestNumbers:
         folder(tmp_path, {"a": mask(0, 1.5, np.nan, np.inf, dtype=np.float32)}, "depths", suffix)
         assert np.array_equal(only(tmp_path)["depth"], mask(0, 1.5, 0, 0, dtype=np.float32))
 
+    def test_inverse_depth(self, tmp_path):
+        folder(tmp_path, {"a": mask(0, 1000, 2000, dtype=np.uint16)}, "depths")
+        found = only(tmp_path, inverse=True, target_scale=500)["depth"]
+        assert np.array_equal(found, mask(0, 0.5, 0.25, dtype=np.float32))
+
     def test_what_is_no_depth(self, tmp_path):
         folder(tmp_path, {"a": mask(0, -1, dtype=np.float32)}, "depths", ".npy")
         assert "negative depth, -1 m" in problem(tmp_path)

@@ -59,6 +59,7 @@ class Settings(DataSettings):
     target_scale: float | None = setting(
         None, "stored values of depth and maps are divided by it (1000: millimetres to metres)"
     )
+    inverse: bool = setting(False, "depth is stored inverse: 1 / metres is the stored value over data.target_scale")
     max_depth: float | None = setting(None, "metres: farther depth counts as none")
     unit: str = setting("", "unit of a map, for tables and pictures")
     intrinsics: list[float] | None = setting(

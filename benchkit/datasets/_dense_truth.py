@@ -72,7 +72,10 @@ class Reader:
                 f"its depth is stored in whole numbers ({stored.dtype}, up to {stored.max(initial=0)}): say how many make "
                 "a metre with data.target_scale, 1000 for millimetres"
             )
-        metres = np.nan_to_num(stored.astype(np.float64), nan=0.0, posinf=0.0, neginf=-1.0) / (scale or 1)
+        metres = stored.astype(np.float64) / (scale or 1)
+        if self.settings.inverse:
+            metres = np.divide(1, metres, out=np.zeros_like(metres), where=metres != 0)
+        metres = np.nan_to_num(metres, nan=0.0, posinf=0.0, neginf=-1.0)
         if (metres < 0).any():
             raise Unreadable(f"it holds negative depth, {metres.min():g} m")
         limit = self.settings.max_depth

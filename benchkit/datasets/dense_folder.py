@@ -52,6 +52,7 @@ class DenseFolder(Dataset):
         self.places = find_places(self.root, settings, LAYOUT)
         self.kind = self.places.kind
         self.maps = (FIELDS[self.kind],)
+        self.stacks = self.maps if self.kind == "boundaries" else ()
         self._check_settings()
         self._pairs = Pairs(self.places, settings)
         self._found: dict[str, dict[str, tuple[Path, Path]]] = {}
@@ -64,12 +65,11 @@ class DenseFolder(Dataset):
                 "it must be said where the true normals come from: data.normals_from=TEXT (the sensor, renderer or method), "
                 "or data.intrinsics=fx,fy,cx,cy to make them from depth."
             )
-        if self.kind == "boundaries" and said.resize not in ("pad", "squash"):
-            raise UsageError("boundaries are scored on the whole image: set data.resize=pad (or squash).")
         only_masks = {"label_map": said.label_map, "colors": said.colors, "classes": said.classes, "num_classes":
                       said.num_classes}  # fmt: skip
         useless = [key for key, value in only_masks.items() if value and not masks]
         useless += ["target_scale"] if said.target_scale and masks else []
+        useless += ["inverse"] if said.inverse and self.kind != "depth" and not said.intrinsics else []
         useless += ["zero"] if said.zero == "hole" and self.kind in ("foreground", "boundaries") else []
         useless += ["zero"] if said.zero == "hole" and said.label_map else []
         useless += [k for k in ("classes", "num_classes") if self.kind == "foreground" and only_masks[k]]
