@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from benchkit.metrics.structure import gradients, smooth
+from benchkit.metrics.structure import tensor
 
-RIDGE_SIGMA = 2.0  # pixels: the smoothing before a ridge's direction is read
+RIDGE_SIGMA = 2.0  # pixels: the window in which a ridge's direction is read
 TOLERANCE = 1.01  # a neighbour has to be larger by this factor to suppress, so that rounding decides nothing
 
 Soft = NDArray[np.floating]
@@ -22,13 +22,12 @@ RING = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1))
 def ridges(soft: Soft) -> NDArray[np.float32]:
     """A soft map (h, w) where it is as large as both neighbours across the ridge, else 0 (non-maximum suppression).
 
-    Across is the direction of the strongest negative curvature of the map smoothed by 2 pixels; neighbours a pixel away are
-    interpolated (as the edges toolbox does, Dollar and Zitnick 2013).
+    Across is the main direction of the map's gradients within 2 pixels; neighbours a pixel away are interpolated, as the
+    edges toolbox does (Dollar and Zitnick 2013), which reads the direction from second derivatives.
     """
     values = np.maximum(soft, 0).astype(np.float32)
-    right, below = gradients(smooth(values, RIDGE_SIGMA))
-    (xx, xy), (_, yy) = gradients(right), gradients(below)
-    angle = np.arctan2(2 * xy, xx - yy) / 2 + np.pi / 2
+    xx, xy, yy = tensor(values, RIDGE_SIGMA)
+    angle = np.arctan2(2 * xy, xx - yy) / 2
     x, y = np.cos(angle), np.sin(angle)
     larger = np.maximum(_shifted(values, y, x), _shifted(values, -y, -x))
     return np.where(values * np.float32(TOLERANCE) >= larger, values, np.float32(0))
