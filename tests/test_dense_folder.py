@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -280,6 +281,17 @@ class TestNumbers:
         assert "has no four; it has one, two, three: say data.mat_key" in problem(tmp_path, mat_key="four")
         (tmp_path / "test/depths/a.mat").write_bytes(b"MATLAB 5.0 MAT-file" + b"\0" * 200)
         assert "a.mat" in problem(tmp_path)
+
+    def test_mat_needs_scipy(self, tmp_path, monkeypatch):
+        folder(tmp_path, {"a": mask(0)}, "depths")
+        (tmp_path / "test/depths/a.png").rename(tmp_path / "test/depths/a.mat")
+        monkeypatch.setitem(sys.modules, "scipy.io", None)
+        with pytest.raises(UsageError, match=r"pip install 'benchkit\[mat\]'"):
+            data(tmp_path).items("test")
+
+    def test_one_channel_is_none(self, tmp_path):
+        folder(tmp_path, {"a": mask(1, 2, dtype=np.float32)[..., None]}, "depths", ".npy")
+        assert only(tmp_path)["depth"].shape == (H, W)
 
     def test_normals(self, tmp_path):
         vectors = np.zeros((H, W, 3), np.float32)

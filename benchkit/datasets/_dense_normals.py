@@ -35,10 +35,10 @@ def from_depth(depth: np.ndarray, intrinsics: Sequence[float]) -> np.ndarray:
         float32 (h, w, 3), unit vectors, x right, y down, z forward; zero where no plane can be fitted.
     """
     fx, fy, cx, cy = intrinsics
-    inverse = np.divide(1, depth, out=np.zeros(depth.shape, np.float64), where=depth > 0)
+    inverse = np.divide(1, depth, out=np.zeros(depth.shape, np.float32), where=depth > 0)
     across, along, level, known = _planes(inverse)
-    x = np.arange(depth.shape[1]) + 0.5 - cx
-    y = np.arange(depth.shape[0])[:, None] + 0.5 - cy
+    x = (np.arange(depth.shape[1]) + 0.5 - cx).astype(np.float32)
+    y = (np.arange(depth.shape[0])[:, None] + 0.5 - cy).astype(np.float32)
     normals = np.stack([abs(fx) * across, abs(fy) * along, level - across * x - along * y], axis=-1)
     length = np.linalg.norm(normals, axis=-1, keepdims=True)
     good = known & (length[..., 0] > 0)
@@ -46,19 +46,36 @@ def from_depth(depth: np.ndarray, intrinsics: Sequence[float]) -> np.ndarray:
 
 
 def _planes(inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Slope of the inverse depth per column and per row, its level at the pixel, and where these are known."""
-    n, u, v, uu, uv, vv, w, uw, vw = np.zeros((9, *inverse.shape))
+    """Slope of the inverse depth per column and per row, its level at the pixel, and where these are known.
+
+    Values are counted from the pixel's own, so that float32 does.
+    """
+    total = np.zeros((9, *inverse.shape), np.float32)
     for down in range(-RADIUS, RADIUS + 1):
+        row = np.zeros((5, *inverse.shape), np.float32)  # n, u, uu, w, uw of one row of the window
         for right in range(-RADIUS, RADIUS + 1):
-            other = _shifted(inverse, down, right)
-            # |z - z0| <= t z0 in inverse depths, symmetrical: neither of the two is much the nearer one
-            near = np.abs(other - inverse) <= NEAR * RADIUS * np.minimum(other, inverse)
-            one = (near & (other > 0) & (inverse > 0)).astype(np.float64)
-            value = one * other
-            n, u, v, w = n + one, u + one * right, v + one * down, w + value
-            uu, uv, vv = uu + one * right**2, uv + one * right * down, vv + one * down**2
-            uw, vw = uw + value * right, vw + value * down
-    return _solved(n, u, v, uu, uv, vv, w, uw, vw)
+            one, value = _neighbour(inverse, down, right)
+            row[0] += one
+            row[3] += value
+            if right:
+                row[1] += one * np.float32(right)
+                row[2] += one * np.float32(right**2)
+                row[4] += value * np.float32(right)
+        n, u, uu, w, uw = row
+        for place, part in enumerate((n, u, down * n, uu, down * u, down**2 * n, w, uw, down * w)):
+            total[place] += part
+    across, along, above, known = _solved(*total)
+    return across, along, inverse + above, known
+
+
+def _neighbour(inverse: np.ndarray, down: int, right: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the neighbour so far away is on the pixel's surface, as a float; and by how much its value is greater."""
+    other = _shifted(inverse, down, right)
+    value = other - inverse
+    # |z - z0| <= t z0 in inverse depths, symmetrical: neither of the two is much the nearer one
+    near = (np.abs(value) <= np.float32(NEAR * RADIUS) * np.minimum(other, inverse)) & (inverse > 0) & (other > 0)
+    one = near.astype(np.float32)
+    return one, value * one
 
 
 def _solved(
@@ -70,7 +87,7 @@ def _solved(
     uu, uv, vv = uu - u * u / many, uv - u * v / many, vv - v * v / many
     uw, vw = uw - u * w / many, vw - v * w / many
     determinant = uu * vv - uv * uv
-    known = (n >= ENOUGH) & (determinant > 1e-6)
+    known = (n >= ENOUGH) & (determinant > 1e-3)
     safe = np.where(known, determinant, 1)
     across, along = (uw * vv - vw * uv) / safe, (vw * uu - uw * uv) / safe
     return across, along, (w - across * u - along * v) / many, known

@@ -36,17 +36,11 @@ def read_stored(path: Path, mat_key: str | None = None) -> np.ndarray:
         Unreadable: it is damaged, too large, holds Python objects, or no map; says which.
         UsageError: it needs a library that is not installed.
     """
-    suffix = path.suffix.lower()
-    if suffix == ".mat":
-        return read_mat(path, mat_key)
-    if suffix == ".npy":
-        return _npy(path)
-    data = path.read_bytes()
-    pgm = _PGM.match(data)
-    return _pgm(data, pgm) if pgm else _image(data)
+    values = _READERS.get(path.suffix.lower(), _picture)(path, mat_key)
+    return values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
 
 
-def _npy(path: Path) -> np.ndarray:
+def _npy(path: Path, _: str | None) -> np.ndarray:
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy raises ValueError, OSError, EOFError, SyntaxError ... of damaged headers
@@ -54,6 +48,12 @@ def _npy(path: Path) -> np.ndarray:
     if not isinstance(values, np.ndarray) or values.size > MAX_VALUES:
         raise Unreadable(f"{path.name} is no single array of at most {MAX_VALUES:,} numbers")
     return np.array(values)
+
+
+def _picture(path: Path, _: str | None) -> np.ndarray:
+    data = path.read_bytes()
+    pgm = _PGM.match(data)
+    return _pgm(data, pgm) if pgm else _image(data)
 
 
 def _pgm(data: bytes, head: re.Match[bytes]) -> np.ndarray:
@@ -90,6 +90,9 @@ def _image(data: bytes) -> np.ndarray:
 def read_mat(path: Path, key: str | None) -> np.ndarray:
     """A map from a MATLAB file: the variable `key` (fields behind dots), or the only one of two or three dimensions."""
     return _as_map(path, key or _only(path), _variables(path, key.split(".")[0] if key else None))
+
+
+_READERS = {".mat": read_mat, ".npy": _npy}
 
 
 def read_annotators(path: Path) -> list[np.ndarray]:

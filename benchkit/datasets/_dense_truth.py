@@ -41,6 +41,20 @@ class Reader:
         return {"mask": self._mask, "foreground": self._mask, "depth": self._depth, "normals": self._normals,
                 "map": self._map, "boundaries": self._boundaries}[self.kind](path)  # fmt: skip
 
+    def examine(self, path: Path) -> tuple[int, int]:
+        """Height and width of the truth in this file.
+
+        Raises:
+            Unreadable: as when it is read.
+        """
+        if self.kind == "normals" and self.settings.intrinsics is not None:  # depth that is right has right normals
+            height, width = self.depth(path).shape
+        elif self.kind == "boundaries":
+            _, height, width = self(path)["boundaries"].shape
+        else:
+            height, width = self(path)[FIELDS[self.kind]].shape[:2]
+        return height, width
+
     def labels_of(self, path: Path) -> np.ndarray:
         """The labels that a mask stores, (h, w)."""
         if path.suffix.lower() in LOSSY:
@@ -104,12 +118,6 @@ class Reader:
     def _boundaries(self, path: Path) -> Arrays:
         maps = read_annotators(path) if path.suffix.lower() == ".mat" else [self.labels_of(path)]
         return {"boundaries": np.stack([each > 0 for each in maps]).astype(np.uint8)}
-
-
-def size_of(fields: Arrays, kind: str) -> tuple[int, int]:
-    """Height and width of the truth."""
-    shape = fields[FIELDS[kind]].shape
-    return (shape[1], shape[2]) if kind == "boundaries" else (shape[0], shape[1])
 
 
 def _turned(vectors: np.ndarray, axes: Sequence[str]) -> np.ndarray:

@@ -20,7 +20,7 @@ from benchkit.datasets._dense_pairs import Pairs
 from benchkit.datasets._dense_places import find_places
 from benchkit.datasets._dense_readers import need_scipy
 from benchkit.datasets._dense_settings import Settings
-from benchkit.datasets._dense_truth import FIELDS, Reader, size_of
+from benchkit.datasets._dense_truth import FIELDS, Reader
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._splitting import NOT_NAMES, SeededSplit
 from benchkit.datasets.base import Arrays, Dataset
@@ -185,7 +185,7 @@ class DenseFolder(Dataset):
         """What is wrong with a target: unreadable, wrong type, unknown label, other size than the image."""
         image, target = self._files[item]
         try:
-            size = size_of(self.reader(target), self.kind)
+            size = self.reader.examine(target)
         except Unreadable as error:
             return f"its target {self._shown(target)}: {error}"
         try:

@@ -56,7 +56,8 @@ class GenericSegmentation(Dense):
         if len(truth.meta.get("classes", ())) != 2:
             raise UsageError(
                 f"generic segmentation has two classes, background and foreground, and these data have "
-                f"{len(truth.meta.get('classes', ()))}: map all objects to 1, or run semantic_segmentation."
+                f"{len(truth.meta.get('classes', ()))}: map all objects to 1 (of masks in a folder, "
+                "data.truth=foreground does), or run semantic_segmentation."
             )
 
     def score_item(self, prediction: Arrays, target: Arrays) -> dict[str, Any]:
