@@ -367,7 +367,8 @@ class TestHead:
         for rows in (slice(0, 24), slice(5, 6)):
             part = ArrayItems(features.names[rows], {"cls@final": features.read("cls@final")[rows]})
             fields = head.predict("cls@final", part, 1)
-            assert fields.keys() == set(head.gives)
+            assert fields
+            assert fields.keys() <= set(head.gives)
             assert all(len(v) == len(part.names) and np.isfinite(v).all() for v in fields.values())
         assert all(np.isfinite(v).all() for v in head.state().values())
         assert bool(head.state()) or not head.trains

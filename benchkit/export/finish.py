@@ -175,8 +175,10 @@ def _predict(
 def _features(
     job: Job, build: Path, keys: Sequence[str], items: Sequence[str], preprocess: Preprocess
 ) -> contextlib.AbstractContextManager[Any]:
-    """What a head reads of some items: maps one by one, or pooled rows in memory."""
-    if job.head.wants().kind != "patch":
+    """What a head reads of some items: maps one by one (and the frames, for a head of pixels that reads nothing), or pooled
+    rows in memory."""
+    kind = job.head.wants().kind
+    if kind == "pool" or (kind is None and not job.family.dense):
         return contextlib.nullcontext(_pooled(job, build, keys, items))
     views = [job.dataset.views(item)[0] for item in items]
     sizes = [(job.facts[view].height, job.facts[view].width) for view in views]

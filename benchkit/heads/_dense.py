@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchkit.errors import UsageError
-from benchkit.heads.base import Head, ModelSide, Wants
+from benchkit.heads.base import PIXELS, Head, ModelSide, Wants
 from benchkit.heads.solvers.sizes import read_bytes
 from benchkit.settings import setting
 from benchkit.store.items import Items
@@ -66,6 +66,7 @@ class DenseHead(Head):
     """A trained map from features of patches to truth of pixels; what it gives depends on the family's task."""
 
     trains = True
+    gives = PIXELS
     name = ""
 
     def __init__(self, settings: Any) -> None:

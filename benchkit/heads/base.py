@@ -12,6 +12,8 @@ from benchkit.store.items import Items
 
 Arrays = dict[str, np.ndarray]
 
+PIXELS = ("mask", "depth", "normals", "map")  # the fields of pixels: truth and prediction of one task are one of them
+
 
 @dataclasses.dataclass(frozen=True)
 class Wants:
@@ -49,7 +51,7 @@ class Head:
 
     trains = False
     votes = False
-    gives: tuple[str, ...] = ()  # the fields of `predict`, by which a benchmark knows beforehand whether they fit
+    gives: tuple[str, ...] = ()  # the fields of `predict` (or some of them, by the task): whether they fit is known beforehand
     scores_are = "logits"  # what `scores` of a classifier mean: logits, votes or margins (no probabilities)
 
     def wants(self) -> Wants:

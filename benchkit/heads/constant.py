@@ -1,14 +1,21 @@
-"""The best prediction that looks at no image: what every score has to beat."""
+"""The best prediction that looks at no image: what every score has to beat.
+
+Of classes the shares in train; of pixels, by the field of the truth: the commonest class (mask), the median (depth), the mean
+direction (normals), the mean (map), over the valid pixels of train.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from benchkit.heads.base import Head, Wants
+from benchkit.heads import _constant_maps
+from benchkit.heads.base import PIXELS, Head, Wants
 from benchkit.registry import NoSettings as Settings
+from benchkit.store.columns import Column, Ragged, Rows
 from benchkit.store.items import Items
 
 __all__ = ["Constant", "Settings", "build"]
@@ -22,33 +29,52 @@ class Constant(Head):
     """
 
     votes = True
-    gives = ("scores",)
+    gives = ("scores", *PIXELS)  # what the truth asks for
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings
-        self.scores = np.zeros(0, np.float32)
+        self.values: dict[str, np.ndarray] = {}
 
     def wants(self) -> Wants:
         """Nothing of the image."""
         return Wants(None)
 
     def fit(self, key: str, features: Items | None, truth: Items, seed: int, threads: int) -> None:
-        """Count the classes of the train items."""
-        n_classes = len(truth.meta["classes"])
-        counts = np.bincount(np.asarray(truth.read("label")), minlength=n_classes)
-        self.scores = np.log(np.maximum(counts, 0.5) / max(counts.sum(), 1)).astype(np.float32)
-        order = np.argsort(-counts, kind="stable")
-        for better, worse in itertools.pairwise(order):
-            below = np.nextafter(self.scores[better], np.float32(-np.inf))
-            self.scores[worse] = min(self.scores[worse], below)
+        """Count the classes of the train items, or find the best constant of their pixels."""
+        field = _constant_maps.field_of(truth)
+        self.values = {"scores": _shares(truth)} if field is None else {field: _constant_maps.constant_of(truth, field)}
 
-    def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
-        """`scores`: float32 (N, K), every row the same."""
-        return {"scores": np.tile(self.scores, (len(features.names), 1))}
+    def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
+        """`scores`: float32 (N, K), every row the same; or the field of pixels in every item's frame, one value all over."""
+        if "scores" in self.values:
+            return {"scores": np.tile(self.values["scores"], (len(features.names), 1))}
+        return {field: _spread(value, features.frames) for field, value in self.values.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        """The one row of scores."""
-        return {"scores": self.scores}
+        """The one row of scores, or the one value of a pixel: `mask` (), `depth` (), `normals` (3,), `map` () or (C,)."""
+        return dict(self.values)
+
+
+def _shares(truth: Items) -> np.ndarray:
+    counts = np.bincount(np.asarray(truth.read("label")), minlength=len(truth.meta["classes"]))
+    scores = np.log(np.maximum(counts, 0.5) / max(counts.sum(), 1)).astype(np.float32)
+    order = np.argsort(-counts, kind="stable")
+    for better, worse in itertools.pairwise(order):
+        below = np.nextafter(scores[better], np.float32(-np.inf))
+        scores[worse] = min(scores[worse], below)
+    return scores
+
+
+def _spread(value: np.ndarray, frames: np.ndarray) -> Column:
+    """A value over frames (N, 2) of one or of several sizes."""
+    shapes: list[tuple[int, ...]] = [(int(height), int(width), *value.shape) for height, width in frames]
+
+    def each() -> Iterator[np.ndarray]:
+        return (np.broadcast_to(value, shape) for shape in shapes)
+
+    if len(set(shapes)) == 1:
+        return Rows(value.dtype, shapes[0], (one[None] for one in each()))
+    return Ragged(value.dtype, 2 + value.ndim, each, shapes)
 
 
 build = Constant
