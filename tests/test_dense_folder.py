@@ -479,6 +479,7 @@ class TestLists:
 
     @pytest.mark.parametrize(("text", "message"), [
         (b"a\nb\na.jpg\n", r"test.txt:3: 'a' is listed a second time, first in line 1"),
+        (b"a\nOther/b.jpg\n", r"test.txt:2: 'Other/b.jpg' names no image below .*JPEGImages"),
         (b"a\nzebra\n", r"test.txt:2: 'zebra' names no image below .*JPEGImages"),
         (b"without\n", "1 image has no target with the same stem: without"),
         (b"\r\n\r\n", "names no image"),
@@ -501,6 +502,14 @@ class TestLists:
         assert found.items("train") == ["JPEGImages/b.jpg", "JPEGImages/c d.jpg"]
         with pytest.raises(UsageError, match="train_stems is not set"):
             data(root, stems="one.txt", train_split="train").items("train")
+
+    @pytest.mark.parametrize("line", ["020", "img020", "img020.jpg", "masks/mask020.png", "./images/img020"])
+    def test_names_around_the_stem(self, tmp_path, line):
+        photo(tmp_path / "images/img020.jpg")
+        stored(tmp_path / "masks/mask020.png", mask(0))
+        (tmp_path / "test.txt").write_text(line)
+        found = data(tmp_path, stems="test.txt", image_prefix="img", target_prefix="mask")
+        assert found.items("test") == ["images/img020.jpg"]
 
     def test_folders(self, tmp_path):
         for building in ("allensville", "beechwood"):

@@ -84,7 +84,7 @@ class Pairs:
         if lacking:
             raise UsageError(f"split {name!r} has no folder {self.places.root / lacking[0]}.")
         images, targets = self._indexed(*folders)
-        stems = sorted(images) if listed is None else self._listed(listed, folders[0], images)
+        stems = sorted(images) if listed is None else self._listed(listed, folders, images)
         _refuse_lacking([s for s in stems if s not in targets], "image", "target", *self._where(*folders))
         if listed is None:
             _refuse_lacking([s for s in targets if s not in images], "target", "image", *self._where(*folders[::-1]))
@@ -137,7 +137,7 @@ class Pairs:
             found["/".join([*parts, stem])].append(os.path.normpath(os.path.relpath(path, root)).replace(os.sep, "/"))
         return dict(found)
 
-    def _listed(self, listed: str, folder: str, images: Index) -> list[str]:
+    def _listed(self, listed: str, folders: Sequence[str], images: Index) -> list[str]:
         """The stems that a list names: as stems, names or paths of images; or folders of them."""
         inside, beside = self.places.root / listed, Path(listed).expanduser()
         path = inside if inside.is_file() or not beside.is_file() else beside
@@ -147,9 +147,9 @@ class Pairs:
             tails[stem.rpartition("/")[2]].append(stem)
         found = []
         for number, line in read_lines(path):
-            stems = self._named(line, folder, images, tails)
+            stems = self._named(line, folders, images, tails)
             if not stems:
-                raise UsageError(f"{path}:{number}: {line!r} names no image below {self.places.root / folder}.")
+                raise UsageError(f"{path}:{number}: {line!r} names no image below {self.places.root / folders[0]}.")
             for stem in stems:
                 refuse_twice(path, number, stem, seen)
             found += stems
@@ -157,24 +157,40 @@ class Pairs:
             raise UsageError(f"{path} names no image: it should hold a stem, or a path, a line.")
         return sorted(found)
 
-    def _named(self, line: str, folder: str, images: Index, tails: Mapping[str, list[str]]) -> list[str]:
+    def _named(self, line: str, folders: Sequence[str], images: Index, tails: Mapping[str, list[str]]) -> list[str]:
+        tops = {os.path.basename(os.path.abspath(self.places.root / each)) for each in (*folders, ".")}
+        folder = folders[0]
         for entry in dict.fromkeys((line, line.split()[0])):  # some lists name the target behind the image
             parts = [part for part in entry.replace("\\", "/").split("/") if part not in ("", ".")]
             if folder.startswith(ANYWHERE):
                 parts = [part for part in parts if part != folder.removeprefix(f"{ANYWHERE}/")]
             for start in range(len(parts)):
-                above, name = parts[start:-1], parts[-1]
-                stems = ["/".join([*above, each]) for each in (self.image.stem(name), name) if each]
-                known = next((stem for stem in stems if stem in images), None)
+                if start and parts[start - 1] not in tops:
+                    continue  # another folder's file of that name is another file
+                above, names = parts[start:-1], self._stems(parts[-1])
+                known = next((stem for stem in ("/".join([*above, each]) for each in names) if stem in images), None)
                 if known is not None:
                     return [known]
-            tail = tails.get(self.image.stem(parts[-1]) or parts[-1], []) if parts else []
-            if len(tail) == 1 and len(parts) == 1:
-                return tail
+            if len(parts) == 1:
+                tail = next((tails[each] for each in self._stems(parts[0]) if len(tails.get(each, ())) == 1), None)
+                if tail is not None:
+                    return tail
             below = "/".join(parts) + "/"
             if any(stem.startswith(below) for stem in images):
                 return sorted(stem for stem in images if stem.startswith(below))
         return []
+
+    def _stems(self, name: str) -> list[str]:
+        """What may be the stem in a list's entry: an image's name, the stem itself, a name without suffix, a target's."""
+        bare = self.image.suffixes[0]
+        able = (
+            self.image.stem(name),
+            name,
+            self.image.stem(name + bare),
+            self.target.stem(name),
+            self.target.stem(name + bare),
+        )
+        return [stem for stem in able if stem]
 
 
 def _refuse_lacking(stems: Sequence[str], what: str, partner: str, where: str, there: str) -> None:
