@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from benchkit.datasets.base import DataSettings
+from benchkit.datasets._splitting import FractionSettings
 from benchkit.settings import setting
 
 
 @dataclasses.dataclass
-class Settings(DataSettings):
+class Settings(FractionSettings):
     """Settings of a folder of images and pixel maps."""
 
     image_dir: str | None = setting(
@@ -30,10 +30,6 @@ class Settings(DataSettings):
     train_stems: str | None = setting(
         None, "the same of the train split (default: data.stems, where it has {split})", identity=False
     )
-    test_fraction: float | None = setting(
-        None, "share that is evaluated where there are neither splits nor lists (.25)"
-    )
-    split_seed: int = setting(0, "seed of that split")
     image_prefix: str = setting("", "what stands before the stem in the names of images")
     image_suffix: str = setting("", "what stands behind the stem in the names of images (_leftImg8bit)")
     target_prefix: str = setting("", "what stands before the stem in the names of targets")
@@ -76,8 +72,6 @@ class Settings(DataSettings):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
-        if self.test_fraction is not None and not 0 < self.test_fraction <= 1:
-            raise ValueError(f"test_fraction must be above 0 and at most 1, not {self.test_fraction}")
         if self.intrinsics is not None and (len(self.intrinsics) != 4 or 0 in self.intrinsics[:2]):
             raise ValueError("intrinsics are four numbers, fx, fy, cx, cy, in pixels")
         if sorted(axis.lstrip("+-") for axis in self.normals_axes) != ["x", "y", "z"]:

@@ -79,9 +79,8 @@ class DenseFolder(Dataset):
     def items(self, split: str) -> list[str]:
         """Paths of the images below root, in name order."""
         if not self._pairs.divided:
-            return SeededSplit(self.settings, self._all, lambda item: "").items(split)  # type: ignore[arg-type]
-        if self.settings.test_fraction is not None:
-            raise UsageError(f"{self.root} has splits, so data.test_fraction has no use: drop it.")
+            return SeededSplit(self.settings, self._all, lambda item: "").items(split)
+        self.settings.refuse_fraction(str(self.root), self.settings.wanted)
         return sorted(self._split(split))
 
     @cached_property
