@@ -32,7 +32,7 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
         scores, names, headline = results.read(column), results.names, named.get(column, column)
     order = [int(i) for i in np.argsort(scores, kind="stable") if not np.isnan(scores[i])]
     chosen = order if len(order) <= SHOWN else order[: SHOWN // 2] + order[-SHOWN // 2 :]
-    with _Files(folder) as files:
+    with TagFiles(folder) as files:
         across = 6 if files.count_views() == 1 else 3
         down = max(-(-len(chosen) // across), 1)
         figure = Figure(figsize=(12, 2.1 * down))
@@ -66,17 +66,18 @@ def family_pictures(folder: Path, record: Mapping[str, Any]) -> list[Path]:
     return paths
 
 
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure as PNG, whole or not at all; returns the path."""
+def save(figure: Any, path: Path, tight: bool = True) -> Path:
+    """Write a figure as PNG, whole or not at all; returns the path. `tight`: its parts are moved so that all of them show."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    figure.tight_layout()
+    if tight:
+        figure.tight_layout()
     with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
         FigureCanvasAgg(figure).print_png(handle)
     return path
 
 
-class _Files:
+class TagFiles:
     """Prediction, truth and thumbnail of single items."""
 
     def __init__(self, folder: Path) -> None:
@@ -114,7 +115,7 @@ class _Files:
         padded = [np.pad(t, pad, constant_values=255) for t, pad in zip(thumbs, white, strict=True)]
         return np.concatenate(padded, axis=1)
 
-    def __enter__(self) -> _Files:
+    def __enter__(self) -> TagFiles:
         return self
 
     def __exit__(self, *_: object) -> None:

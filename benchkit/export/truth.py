@@ -41,7 +41,7 @@ class FramedTruth:
     def __call__(self, item: str) -> dict[str, np.ndarray]:
         """The item's fields."""
         if self.derive is not None:
-            return dict(self.derive(self._image(item)))
+            return dict(self.derive(self.image(item)))
         maps = self.dataset.maps
         target = self.dataset.target(item)
         fields = {name: self._framed(name, value) if name in maps else value for name, value in target.items()}
@@ -52,7 +52,8 @@ class FramedTruth:
             return np.stack([self.preprocess.framed(each) for each in value])
         return self.preprocess.framed(value)
 
-    def _image(self, item: str) -> np.ndarray:
+    def image(self, item: str) -> np.ndarray:
+        """The item's image in the scored frame, uint8 (h, w, 3)."""
         image = self.dataset.image(self.dataset.views(item)[0])
         if not self.uniform:
             return image

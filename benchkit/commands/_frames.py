@@ -1,0 +1,84 @@
+"""The image of an item in the frame that was scored: from the data set where it is still there, else its thumbnail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from benchkit.export.truth import FramedTruth
+
+LIKE = 12.0  # mean difference (of 255) between a thumbnail and one made anew, above which they show different images
+
+
+class Frames:
+    """Images of a tag's items.
+
+    Args:
+        record: of the tag: its data set and its preprocessing.
+    """
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self.preprocess = _preprocess(record["backbone"]["identity"]["preprocess"])
+        self.truth = self._truth(record["conf"]["data"])
+        self.from_thumbs: list[str] = []
+
+    def _truth(self, data: Mapping[str, Any]) -> FramedTruth | None:
+        from benchkit.errors import BenchkitError
+        from benchkit.export.truth import FramedTruth
+        from benchkit.registry import find
+
+        try:
+            component = find("datasets", data["name"])
+            settings = component.settings(**{key: value for key, value in data.items() if key != "name"})
+            return FramedTruth(component.build(settings), self.preprocess)
+        except (BenchkitError, OSError, TypeError, ValueError):  # moved, deleted, or of another version of the code
+            return None
+
+    def image(self, item: str, thumb: np.ndarray | None, size: tuple[int, int]) -> np.ndarray | None:
+        """uint8 (h, w, 3) of this size; None where there is neither image nor thumbnail.
+
+        `from_thumbs` gathers the items whose thumbnail was enlarged.
+        """
+        whole = self._whole(item, thumb)
+        if whole is not None and whole.shape[:2] == size:
+            return whole
+        if thumb is None:
+            return None
+        self.from_thumbs.append(item)
+        return _enlarged(self.preprocess.framed(thumb), size)
+
+    def _whole(self, item: str, thumb: np.ndarray | None) -> np.ndarray | None:
+        """The image itself, unless it cannot be read any more or is not the one that was exported."""
+        from benchkit.errors import BenchkitError
+        from benchkit.images import decode_exact
+
+        if self.truth is None:
+            return None
+        try:
+            image = self.truth.dataset.image(self.truth.dataset.views(item)[0])
+            framed = self.truth.image(item)
+        except (BenchkitError, OSError, KeyError):
+            return None
+        if thumb is not None:
+            from benchkit.export.batches import thumbnail
+
+            anew = decode_exact(thumbnail(image).tobytes())
+            if anew.shape != thumb.shape or np.abs(anew.astype(np.float32) - thumb).mean() > LIKE:
+                return None
+        return framed
+
+
+def _preprocess(known: Mapping[str, Any]) -> Any:
+    from benchkit.preprocess import Preprocess
+
+    filled = {"short": known["short"] or known["size"], "multiple": known["multiple"] or 1}
+    return Preprocess(**{**known, **filled, "mean": tuple(known["mean"]), "std": tuple(known["std"])})
+
+
+def _enlarged(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    from PIL import Image
+
+    return np.array(Image.fromarray(picture).resize(size[::-1], Image.Resampling.BILINEAR))

@@ -1,0 +1,154 @@
+"""Draw items of a tag: image, target, prediction and error side by side, the worst first.
+
+Targets of pixels lie half-transparent over the image in one column, in the frame that was scored: a target that has slipped
+against its image shows here. Invalid pixels are magenta.
+
+examples:
+  benchkit show depth efficientnet_lite0
+  benchkit show semantic_segmentation efficientnet_lite0 --worst 12 --out worst.png
+  benchkit show normals efficientnet_lite0 --items 0007 0012
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchkit.commands._shared import guarded, parse, parser, say
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from benchkit.commands._pictures import TagFiles
+    from benchkit.eval.base import Benchmark
+
+WORST = 6  # items that are drawn where nobody says which
+MOST = 50  # rows that one picture holds
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns the exit status."""
+    made = parser("benchkit show", __doc__)
+    made.add_argument("benchmark", help="instance or family, as it was exported")
+    made.add_argument("tag", help="name of the experiment")
+    made.add_argument("--items", nargs="+", metavar="NAME", help="items to draw, in this order")
+    made.add_argument("--worst", type=int, metavar="N", help=f"the N items with the worst score (default: {WORST})")
+    made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
+    made.add_argument("--out", metavar="FILE.png", help="default: show.png in the tag's folder")
+    given = parse(made, sys.argv[1:] if argv is None else argv)
+    return guarded(lambda: _run(given), given.traceback)
+
+
+def _run(given: argparse.Namespace) -> int:
+    from benchkit.commands._pictures import TagFiles, save
+    from benchkit.registry import find
+
+    folder, record = _exported(given)
+    component = find("eval", record["family"])
+    family = component.build(component.settings(**record["conf"]["eval"]))
+    with TagFiles(folder) as files:
+        scores, metric, better = _scores(folder, family)
+        chosen = _chosen(given, files.targets.names, scores, better)
+        captions = {item: item + (f": {metric} {scores[item]:.3g}" if item in scores else "") for item in chosen}
+        draw = _dense if family.dense else _drawn
+        figure = draw(files, record, family, captions)
+    path = Path(given.out) if given.out else folder / "show.png"
+    print(f"picture: {save(figure, path, tight=False)}")
+    return 0
+
+
+def _exported(given: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
+    from benchkit.errors import UsageError
+    from benchkit.eval._checks import read_exported, refuse_absent
+    from benchkit.store.outputs import Outputs
+
+    if given.items and given.worst is not None:
+        raise UsageError("--items says which items are drawn and --worst how many: give one of them.")
+    if given.out and Path(given.out).suffix.lower() != ".png":
+        raise UsageError(f"--out {given.out}: the picture is a PNG, so its name ends with .png.")
+    folder = Outputs(given.outputs).tag(given.benchmark, given.tag)
+    if not folder.is_dir():
+        refuse_absent(folder, given.benchmark, given.tag)
+    return folder, read_exported(folder, given.benchmark, given.tag)
+
+
+def _scores(folder: Path, family: Benchmark) -> tuple[dict[str, float], str, str]:
+    """The first score that every item has by itself, by item, its name and its better direction; nothing before eval."""
+    from benchkit.store.table import Table
+
+    path = folder / "results.h5"
+    if not path.exists():
+        return {}, "", ""
+    with Table(path, "results") as results:
+        for metric in family.metrics():
+            if metric.column in results:
+                values = dict(zip(results.names, map(float, results.read(metric.column)), strict=True))
+                return {item: value for item, value in values.items() if value == value}, metric.name, metric.better
+    return {}, "", ""
+
+
+def _chosen(given: argparse.Namespace, names: Sequence[str], scores: Mapping[str, float], better: str) -> list[str]:
+    """Items asked for, else the worst by score; those without a score come last, in name order."""
+    from benchkit.conf.find import nearest
+    from benchkit.errors import UsageError
+
+    count = WORST if given.worst is None else given.worst
+    if count < 1 or max(count, len(given.items or ())) > MOST:
+        raise UsageError(f"one picture shows 1 to {MOST} items: ask for so many with --worst or --items.")
+    known = set(names)
+    for odd in (item for item in given.items or () if item not in known):
+        raise UsageError(
+            f"--items {odd}: {given.benchmark} / {given.tag} has no such item. {nearest(odd, names)}"
+            f"It has {len(names)}, such as {', '.join(names[:3])}."
+        )
+    if given.items:
+        return list(dict.fromkeys(given.items))
+    sign = -1 if better == "lower" else 1
+    return sorted(names, key=lambda item: (item not in scores, sign * scores.get(item, 0)))[:count]
+
+
+def _dense(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captions: Mapping[str, str]) -> Any:
+    from matplotlib.figure import Figure
+
+    from benchkit.commands._frames import Frames
+    from benchkit.viz import panels as viz
+
+    field, frames, rows = family.needs[0], Frames(record), []
+    for item, caption in captions.items():
+        prediction, target, thumb = files.item(item)
+        pair: list[np.ndarray] = [prediction[field], target[field]]
+        image = frames.image(item, thumb, (pair[1].shape[0], pair[1].shape[1]))
+        shown = viz.panels(field, *pair, target["meta"], image)
+        rows.append(viz.Row(caption, shown, viz.present_in(field, *pair, target["meta"])))
+    if not all(len(row.panels) == len(rows[0].panels) for row in rows):  # some without image and thumbnail
+        rows = [viz.Row(row.caption, row.panels[-3:], row.present) for row in rows]
+    if frames.from_thumbs:
+        said = "the data set cannot be read here as it was exported, so images are thumbnails of 96 pixels, enlarged"
+        say(f"{len(frames.from_thumbs)} of {len(rows)} items: {said}: a slip of a few pixels cannot be seen.")
+    figure, title = Figure(), _title(record) + (" (images: enlarged thumbnails)" if frames.from_thumbs else "")
+    viz.sheet(figure, rows, list(files.targets.meta.get("classes", ())), title)
+    return figure
+
+
+def _drawn(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captions: Mapping[str, str]) -> Any:
+    """Items as the family draws them, for those whose truth is no map."""
+    from matplotlib.figure import Figure
+
+    across = min(len(captions), 6 if files.count_views() == 1 else 3)
+    down = -(-len(captions) // across)
+    figure = Figure(figsize=(2.4 * across, 2.6 * down + 0.4), layout="tight")
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, (item, caption) in zip(grid, captions.items(), strict=False):
+        family.draw(axes, *files.item(item))
+        axes.text(0.5, -0.02, caption, transform=axes.transAxes, ha="center", va="top", fontsize=6, parse_math=False)
+    for axes in grid[len(captions) :]:
+        axes.set_axis_off()
+    figure.suptitle(_title(record), parse_math=False)
+    return figure
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    return f"{record['benchmark']} / {record['tag']}"

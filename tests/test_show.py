@@ -1,0 +1,211 @@
+"""`benchkit show`: every dense family has its panels, invalid pixels are marked, a slipped target looks different."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchkit.__main__ import main
+from benchkit.store.table import Table
+from benchkit.viz import maps, panels
+
+DENSE = ["semantic_segmentation", "generic_segmentation", "depth", "normals", "edges", "orientation"]
+SMALL = ["data.n_train=4", "data.n_test=3", "data.side=32"]
+TAG = "color_histogram+constant"
+MAGENTA = maps.INVALID
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tags of the constant head, and one of a family without pixels."""
+    root = tmp_path_factory.mktemp("outputs")
+    head = ["model.head.name=constant", "data.size=32", *SMALL]
+    assert main(["run", "--conf", "color_histogram", "--outputs", str(root), "--benchmark", *DENSE, *head]) == 0
+    argv = ["run", "--conf", "color_histogram", "--outputs", str(root), "--benchmark", "classification", *SMALL]
+    assert main([*argv, "data.n_train=24", "data.n_test=12"]) == 0
+    return root
+
+
+@pytest.fixture
+def sheets(monkeypatch: pytest.MonkeyPatch) -> list[list[panels.Row]]:
+    """The rows of every sheet that is drawn."""
+    seen, sheet = [], panels.sheet
+
+    def noted(figure, rows, classes, title):
+        seen.append(list(rows))
+        sheet(figure, rows, classes, title)
+
+    monkeypatch.setattr(panels, "sheet", noted)
+    return seen
+
+
+def show(root: Path, benchmark: str, *argv: str, tag: str = TAG) -> int:
+    return main(["show", benchmark, tag, "--outputs", str(root), *argv])
+
+
+@pytest.mark.parametrize("benchmark", DENSE)
+def test_every_dense_family_has_its_panels(outputs: Path, tmp_path: Path, sheets: list, benchmark: str):
+    out = tmp_path / "picture.png"
+    assert show(outputs, benchmark, "--worst", "2", "--out", str(out)) == 0
+    (rows,) = sheets
+    assert len(rows) == 2
+    for row in rows:
+        names = [panel.name.split(" (")[0] for panel in row.panels]
+        assert names == ["image", "target over image", "target", "prediction", "error"]
+        assert {panel.picture.shape for panel in row.panels} == {(32, 32, 3)}
+    scaled = [panel.scale is not None for panel in rows[0].panels]
+    error = not benchmark.endswith("segmentation")
+    assert scaled == [False, False, *[error and benchmark != "normals"] * 2, error]
+    width, height = Image.open(out).size
+    assert width > 5 * 260
+    assert height > 2 * 260
+
+
+def test_the_image_is_the_data_sets_own(outputs: Path, sheets: list):
+    from benchkit import registry
+    from benchkit.datasets.scenes import Settings
+
+    show(outputs, "depth", "--items", "test/000001")
+    dataset = registry.find("datasets", "scenes").build(Settings(n_train=4, n_test=3, side=32, truth="depth"))
+    np.testing.assert_array_equal(sheets[0][0].panels[0].picture, dataset.image("test/000001"))
+    truth = dataset.target("test/000001")["depth"]
+    low, high = truth.min(), truth.max()
+    np.testing.assert_array_equal(sheets[0][0].panels[2].picture, maps.values_picture(truth, truth > 0, low, high))
+    assert (outputs / "results" / "depth" / TAG / "show.png").exists()
+
+
+def test_the_worst_come_first(outputs: Path, sheets: list):
+    show(outputs, "depth")
+    with Table(outputs / "results" / "depth" / TAG / "results.h5", "results") as results:
+        order = [results.names[i] for i in np.argsort(results.read("d1"), kind="stable")]
+    assert [row.caption.split(":")[0] for row in sheets[0]] == order
+
+
+def test_a_slipped_target_lies_differently_over_its_image(outputs: Path):
+    with Table(outputs / "results" / "semantic_segmentation" / TAG / "targets.h5", "targets") as table:
+        mask = table.item("mask", 0)
+    image = np.full((32, 32, 3), 100, np.uint8)
+    meta = {"classes": list("abcdefgh"), "ignore": 255}
+    both = [panels.panels("mask", mask, each, meta, image) for each in (mask, np.roll(mask, 2, axis=1))]
+    assert (both[0][1].picture != both[1][1].picture).any()
+    assert (both[0][4].picture == panels.RIGHT).all()
+    wrong = (both[1][4].picture == panels.WRONG).all(axis=2)
+    np.testing.assert_array_equal(wrong, mask != np.roll(mask, 2, axis=1))
+
+
+def test_thumbnails_stand_in_where_the_data_set_is_gone(
+    outputs: Path, tmp_path: Path, sheets: list, capsys, monkeypatch
+):
+    from benchkit.datasets.scenes import Scenes
+
+    def gone(self, view):
+        raise OSError("moved")
+
+    monkeypatch.setattr(Scenes, "image", gone)
+    assert show(outputs, "depth", "--worst", "1", "--out", str(tmp_path / "a.png")) == 0
+    assert "thumbnails of 96 pixels" in capsys.readouterr().err
+    assert sheets[0][0].panels[0].picture.shape == (32, 32, 3)
+
+
+def test_another_image_under_the_same_name_is_not_shown(outputs: Path, tmp_path: Path, sheets: list, monkeypatch):
+    from benchkit.datasets.scenes import Scenes
+
+    monkeypatch.setattr(Scenes, "image", lambda self, view: np.zeros((32, 32, 3), np.uint8))
+    assert show(outputs, "depth", "--worst", "1", "--out", str(tmp_path / "a.png")) == 0
+    assert sheets[0][0].panels[0].picture.mean() > 20
+
+
+class TestInvalidPixelsAreMarked:
+    image = np.full((2, 2, 3), 100, np.uint8)
+    hole = np.array([[True, False], [False, False]])
+
+    def check(self, found: list[panels.Panel], hole: np.ndarray) -> None:
+        target, error = found[2].picture, found[4].picture
+        for picture in (target, error):
+            np.testing.assert_array_equal((picture == MAGENTA).all(axis=2), hole)
+        np.testing.assert_array_equal(found[1].picture[0, 0], (100 + MAGENTA.astype(int)) // 2)
+
+    def test_mask(self):
+        target, prediction = np.array([[255, 1], [0, 1]], np.uint8), np.array([[0, 1], [1, 1]], np.uint8)
+        found = panels.panels("mask", prediction, target, {"classes": ["a", "b"], "ignore": 255}, self.image)
+        self.check(found, self.hole)
+        assert (found[4].picture[1, 0] == panels.WRONG).all()
+        assert (found[4].picture[:, 1] == panels.RIGHT).all()
+
+    def test_depth(self):
+        target, prediction = np.array([[0, 1], [2, 3]], np.float32), np.array([[1, 1], [2, 5]], np.float32)
+        found = panels.panels("depth", prediction, target, {"unit": "m"}, self.image)
+        self.check(found, self.hole)
+        assert (found[2].scale.low, found[2].scale.high, found[2].scale.unit) == (1, 3, "m")
+        assert found[4].scale.high == pytest.approx(np.percentile([0, 0, 2], 99))
+
+    def test_normals(self):
+        target = np.tile(np.array([0, 0, -1], np.float32), (2, 2, 1))
+        target[0, 0] = 0
+        prediction = np.tile(np.array([0, 0, -1], np.float32), (2, 2, 1))
+        prediction[1, 1] = [1, 0, 0]
+        found = panels.panels("normals", prediction, target, {}, self.image)
+        self.check(found, self.hole)
+        assert found[4].scale.high == pytest.approx(np.percentile([0, 0, 90], 99))
+        assert "right" in found[2].note
+
+    def test_map_and_a_prediction_that_is_nan(self):
+        target = np.array([[np.nan, 1], [2, 3]], np.float32)
+        prediction = np.array([[1, 1], [2, np.nan]], np.float32)
+        found = panels.panels("map", prediction, target, {"unit": "x"}, self.image)
+        np.testing.assert_array_equal((found[2].picture == MAGENTA).all(axis=2), self.hole)
+        np.testing.assert_array_equal((found[4].picture == MAGENTA).all(axis=2), [[True, False], [False, True]])
+
+    def test_orientation(self):
+        target = np.array([[[0, 0], [1, 0]], [[0, 1], [-1, 0]]], np.float32)
+        prediction = np.tile(np.array([1, 0], np.float32), (2, 2, 1))
+        found = panels.panels("map", prediction, target, {}, self.image)
+        self.check(found, self.hole)
+        assert found[4].scale.high == pytest.approx(np.percentile([0, 45, 90], 99), abs=1e-3)
+
+    def test_nothing_is_valid_anywhere(self):
+        nothing = np.zeros((2, 2), np.float32)
+        found = panels.panels("depth", np.ones((2, 2), np.float32), nothing, {}, None)
+        assert len(found) == 3
+        assert (found[2].picture == MAGENTA).all()
+
+
+def test_invalid_pixels_are_magenta_in_the_file(tmp_path: Path):
+    from matplotlib.figure import Figure
+
+    from benchkit.commands._pictures import save
+
+    target = np.ones((32, 32), np.float32)
+    target[:16] = 0
+    shown = panels.panels("depth", np.ones((32, 32), np.float32), target, {"unit": "m"}, None)
+    figure = Figure()
+    panels.sheet(figure, [panels.Row("a", shown)], [], "t")
+    pixels = np.asarray(Image.open(save(figure, tmp_path / "a.png", tight=False)).convert("RGB"))
+    assert (pixels == MAGENTA).all(axis=2).sum() > 2 * 250 * 120  # half of target and of error, beside the legend
+
+
+def test_other_families_draw_their_own_pictures(outputs: Path, tmp_path: Path):
+    out = tmp_path / "c.png"
+    assert show(outputs, "classification", "--out", str(out), tag="color_histogram") == 0
+    assert Image.open(out).size[0] > 600
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["depth", TAG, "--items", "test/00001"], "'test/000001'"),
+        (["depth", "color_histogram+constan"], "color_histogram+constant"),
+        (["depht", TAG], "depth"),
+        (["depth", TAG, "--items", "test/000001", "--worst", "2"], "one of them"),
+        (["depth", TAG, "--worst", "0"], "1 to 50"),
+        (["depth", TAG, "--out", "a.jpg"], "PNG"),
+    ],
+)
+def test_what_is_not_there_is_one_paragraph(outputs: Path, capsys: pytest.CaptureFixture, argv: list[str], said: str):
+    assert main(["show", *argv, "--outputs", str(outputs)]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
