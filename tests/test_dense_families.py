@@ -144,6 +144,20 @@ class TestGeneric:
         assert found["pixel_acc"] == 1 - found["foreground_share"] == 3 / 4
         assert found["iou"] == 0
 
+    def test_the_floor_is_the_better_of_background_and_foreground_alone(self):
+        """Shares of foreground .75 and 0: foreground alone has IoU .375, background alone .5, and both the same pixels."""
+        what = family("generic_segmentation")
+        truth = items("mask", [mask([1, 1, 1, 0]), mask([0] * 4)], BINARY)
+        floor = what.summarize(what.chance(truth, truth))
+        assert floor["iou"] == floor["f1"] == 1 / 2
+        assert floor["iou_pooled"] == 3 / 8
+        assert floor["pixel_acc"] == 5 / 8
+        one = items("mask", [mask([1, 1, 1, 0])], BINARY)
+        assert what.summarize(what.chance(one, one))["iou"] == 3 / 4
+        assert what.summarize(what.chance(one, one))["foreground_share"] == 3 / 4
+        nothing = items("mask", [mask([255] * 4)], BINARY)
+        assert set(what.summarize(what.chance(nothing, nothing)).values()) == {None}
+
     def test_refuses_more_classes(self):
         with pytest.raises(UsageError, match="these data have 3"):
             family("generic_segmentation").check(items("mask", [mask([0])], CLASSES))

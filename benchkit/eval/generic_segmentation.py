@@ -3,7 +3,9 @@
 IoU and F1 of the foreground and pixel accuracy, each per image and then the mean over images (VisBench's protocol); where
 neither truth nor prediction has foreground, IoU and F1 are 1. iou_pooled is the IoU of the pixels of all images together:
 another number, which large objects decide. foreground_share says how much there is to find: a prediction of background
-alone has pixel_acc of 1 minus it. Unlabelled pixels (255) count nowhere; an image without others is left out and counted.
+alone has pixel_acc of 1 minus it. The floor of each score is the better one of background alone and foreground alone: the
+former has an IoU of 0, the latter one of the foreground's share. Unlabelled pixels (255) count nowhere; an image without
+others is left out and counted.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class GenericSegmentation(Dense):
         "model": {"head": {"name": "dense_linear"}},
     }
     needs = ("mask",)
+    floor_head = None
 
     def metrics(self) -> list[Metric]:
         """The headline is iou."""
@@ -71,6 +74,17 @@ class GenericSegmentation(Dense):
     def pooled(self, target: Arrays, grid: tuple[int, int]) -> Arrays:
         """Foreground where its share of the resized cells is the larger one."""
         return {"mask": scores_of.pooled_labels(target["mask"], grid, 2, target["meta"].get("ignore"))}
+
+    def chance(self, targets: Items, predictions: Items) -> Columns:
+        """Background everywhere or foreground everywhere: for each score the one that is better."""
+        both = [self.score(self.constant({"mask": np.array(k, np.uint8)}, targets), targets) for k in (0, 1)]
+        background, foreground = (self.summarize(columns) for columns in both)
+
+        def better(metric: str) -> Columns:
+            return both[(foreground[metric] or 0) > (background[metric] or 0)]
+
+        columns = {m.column: better(m.name)[m.column] for m in self.metrics() if m.column}
+        return {**columns, **{f"stats/{name}": better("iou_pooled")[f"stats/{name}"] for name in COUNTS}}
 
     def summarize(self, columns: Columns) -> dict[str, float | None]:
         """Means over the images with a labelled pixel, and the IoU of all images together."""

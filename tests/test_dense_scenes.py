@@ -1,0 +1,85 @@
+"""Dense probes on generated scenes, from images to scores: training helps, and what has slipped is seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchkit.eval import evaluate
+from benchkit.eval._evaluation import _floor
+from benchkit.export import export
+from benchkit.metrics.intervals import bootstrap
+from benchkit.registry import find
+from benchkit.store.items import TableItems
+from benchkit.store.table import Table
+
+FAMILIES = ("depth", "generic_segmentation", "normals", "semantic_segmentation")
+CONF = "efficientnet_lite0"
+TAGS = {False: CONF, True: f"{CONF}+random"}
+
+
+def columns_of(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Per-item columns of a tag's predictions, and of its floor."""
+    record = json.loads((folder / "record.json").read_text())
+    component = find("eval", record["family"])
+    family = component.build(component.settings(**record["conf"]["eval"]))
+    with Table(folder / "predictions.h5") as predicted, Table(folder / "targets.h5") as true:
+        targets = TableItems(true)
+        predictions = TableItems(predicted, targets.names)
+        return family.score(predictions, targets), _floor(family, predicted, predictions, targets)
+
+
+def gain(name: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Any:
+    """How much better the first is in the headline, and the 95 % interval of it over the same resampled items."""
+    component = find("eval", name)
+    family = component.build(component.settings())
+    headline = family.metrics()[0]
+    sign = 1 if headline.better == "higher" else -1
+
+    def better(columns: Mapping[str, np.ndarray]) -> dict[str, float]:
+        one, other = ({k[2:]: v for k, v in columns.items() if k.startswith(which)} for which in ("1/", "2/"))
+        return {"gain": sign * (family.summarize(one)[headline.name] - family.summarize(other)[headline.name])}
+
+    both = {**{f"1/{k}": v for k, v in first.items()}, **{f"2/{k}": v for k, v in second.items()}}
+    return better(both)["gain"], bootstrap(both, better, n_resamples=500, seed=0)["gain"]
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("dense")
+    for random in TAGS:
+        ends = export(
+            CONF,
+            FAMILIES,
+            random=random,
+            arguments=["data.n_train=200", "data.n_test=100"],
+            outputs=root,
+            say=lambda _: None,
+        )
+        assert [end.state for end in ends] == ["finished"] * len(FAMILIES)
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_training_beats_its_random_twin_and_the_floor(name: str, outputs: Path):
+    folders = {random: outputs / "results" / name / tag for random, tag in TAGS.items()}
+    found = {tag: evaluate(name, tag, outputs=outputs).summaries for tag in TAGS.values()}
+    (trained, floor), (twin, _) = columns_of(folders[False]), columns_of(folders[True])
+    for other in (twin, floor):
+        value, interval = gain(name, trained, other)
+        assert interval is not None
+        assert interval[0] > 0, (value, interval)
+    headline = next(iter(found[CONF]))
+    assert found[CONF][f"floor_{headline}"] < found[CONF][headline] < found[CONF][f"ceiling_{headline}"]
+
+
+@pytest.mark.slow
+def test_the_source_of_normals_is_in_the_record(outputs: Path):
+    record = json.loads((outputs / "results" / "normals" / CONF / "record.json").read_text())
+    assert record["data"]["truth"] == {"normals_from": "the rendered surfaces, exact"}
