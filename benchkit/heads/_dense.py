@@ -136,5 +136,6 @@ class DenseHead(Head):
         return dict(self.fitted.log)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The network's weights."""
-        return {name: value.cpu().numpy() for name, value in self.fitted.trained.net.state_dict().items()}
+        """The network's weights; of maps also the `centre` and `scale` of its units, per channel."""
+        units = {name: getattr(self.fitted.task, name).numpy() for name in ("centre", "scale") if self.task == "maps"}
+        return {**units, **{name: v.cpu().numpy() for name, v in self.fitted.trained.net.state_dict().items()}}

@@ -24,6 +24,7 @@ from benchkit.store.items import Items
 BINS, LEAST_DEPTH, MOST_DEPTH, BIN_SHIFT = 256, 0.001, 10.0, 0.1  # probe3d, evals/models/probes.py
 FINER = 4
 VOID = 255  # of binary masks
+THIN = 4  # every so many pixels tell a map's median and spread well enough
 LOW_KAPPA = 0.1  # the angle then weighs a tenth: what the uncertainty loss settles at when directions are chance
 
 
@@ -225,17 +226,30 @@ class Normals(_Linear):
 
 
 class Maps(_Linear):
-    """Any numbers, such as the strength of edges; L1, outputs as they are (VisBench, tasks/magnitude_base.py)."""
+    """Any numbers, such as the strength of edges; L1, outputs as they are (VisBench, tasks/magnitude_base.py).
+
+    The head learns them in units of their own: less their median over train, by their mean distance from it, channel by
+    channel. VisBench divides each data set's values by a number of its own (1000, 30, 50), without which L1 at the usual
+    rate does not move; this needs no such table.
+    """
 
     field, dtype = "map", np.dtype(np.float32)
 
-    def __init__(self, channels: int, flat: bool) -> None:
-        self.channels, self.flat = channels, flat
+    def __init__(self, flat: bool, centre: np.ndarray, scale: np.ndarray) -> None:
+        self.channels, self.flat = len(centre), flat
+        self.centre, self.scale = (torch.from_numpy(np.float32(each)).view(-1, 1, 1) for each in (centre, scale))
 
     @classmethod
     def of(cls, truth: Items, loss: str) -> Maps:
-        shape = np.shape(truth.item(cls.field, 0))
-        return cls(1 if len(shape) == 2 else shape[2], len(shape) == 2)
+        flat = np.ndim(truth.item(cls.field, 0)) == 2
+        thinned = [truth.item(cls.field, row)[::THIN, ::THIN] for row in range(len(truth.names))]
+        rows = [each.reshape(each.shape[0] * each.shape[1], -1) for each in thinned]
+        values = np.concatenate([row[np.isfinite(row).all(axis=1)] for row in rows]).astype(np.float64)
+        if not len(values):
+            return cls(flat, np.zeros(rows[0].shape[1]), np.ones(rows[0].shape[1]))
+        centre = np.median(values, axis=0)
+        spread = np.abs(values - centre).mean(axis=0)
+        return cls(flat, centre, np.where(spread > 0, spread, 1.0))
 
     def valid(self, truth: np.ndarray) -> np.ndarray:
         return np.isfinite(truth) if truth.ndim == 2 else np.isfinite(truth).all(axis=2)
@@ -246,13 +260,15 @@ class Maps(_Linear):
             valid = self.valid(truth)
             true = _on(output, np.where(valid if truth.ndim == 2 else valid[..., None], truth, 0).astype(np.float32))
             true = true[None] if truth.ndim == 2 else true.permute(2, 0, 1)
+            true = (true - self.centre.to(true.device)) / self.scale.to(true.device)
             apart = (self._at_full_size(output, truth) - true).abs()
             parts.append((apart * _on(output, valid)).sum())
             pixels += int(valid.sum()) * self.channels
         return sum(parts[1:], parts[0]) / pixels
 
     def read(self, values: Tensor) -> np.ndarray:
-        return values[0].numpy() if self.flat else values.permute(1, 2, 0).numpy()
+        numbers = values * self.scale + self.centre
+        return numbers[0].numpy() if self.flat else numbers.permute(1, 2, 0).numpy()
 
 
 def _on(output: Output, values: np.ndarray) -> Tensor:
