@@ -15,7 +15,8 @@ from benchkit.errors import UsageError
 
 Layer = int | str  # a number, or FINAL
 FINAL = "final"
-POOLS = ("cls", "mean", "attn", "proj", "patch", "logits", "text")
+POOLS = ("cls", "mean", "attn", "proj", "patch", "masks", "logits", "text")
+DENSE = ("patch", "masks")  # pools that are maps
 _KEY = re.compile(rf"(?P<pool>{'|'.join(POOLS)})@(?P<layer>\d+|{FINAL})(?P<norm>\+norm)?")
 
 
@@ -24,7 +25,7 @@ class FeatureKey:
     """One kind of feature.
 
     Attributes:
-        pool: one of POOLS; `patch` is the dense map, the others are vectors.
+        pool: one of POOLS; `patch` is the dense map and `masks` that of a segmentation model's classes, the others are vectors.
         layer: block or stage from 0, or "final".
         norm: the model's final norm is applied to this inner layer; never with "final", which includes it.
     """
@@ -46,7 +47,7 @@ class FeatureKey:
     @property
     def dense(self) -> bool:
         """Whether the feature is a map (B, C, h, w) rather than a vector (B, C)."""
-        return self.pool == "patch"
+        return self.pool in DENSE
 
     @classmethod
     def parse(cls, text: str) -> FeatureKey:

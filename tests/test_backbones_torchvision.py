@@ -421,7 +421,7 @@ def test_densenets_old_names_are_read():
 
 @pytest.mark.parametrize(
     ("arch", "said"),
-    [("resnet_18", "resnet18"), ("fcn_resnet50", "another task"), ("", "not set"), ("zzzz", "list_models")],
+    [("resnet_18", "resnet18"), ("fasterrcnn_resnet50_fpn", "another task"), ("", "not set"), ("zzzz", "list_models")],
 )
 def test_unknown_arch(arch: str, said: str):
     with pytest.raises(UsageError, match=said):

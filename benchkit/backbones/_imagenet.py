@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from timm.data import ImageNetInfo
 
 from benchkit.backbones.base import Label
+from benchkit.conf.find import configs_dir
+from benchkit.errors import UsageError
 
 COUNT = 1000
 SPELLINGS = 20  # classes whose name may be spelt otherwise ("crane bird") in a list that is ImageNet's all the same
+
+
+def names_of(given: Sequence[str]) -> list[str]:
+    """Names of classes; or one word, a list that ships with benchkit (voc, ade20k, ...) or a file, a name a line.
+
+    Raises:
+        UsageError: there is no such list or file.
+    """
+    if len(given) > 1:
+        return list(given)
+    places = [configs_dir() / "labels" / f"{given[0]}.txt", Path(given[0]).expanduser()]
+    path = next((each for each in places if each.is_file()), None)
+    if path is None:
+        shipped = ", ".join(sorted(each.stem for each in places[0].parent.glob("*.txt")))
+        raise UsageError(
+            f"model.backbone.labels={given[0]}: there is no such file, and the lists that ship are {shipped}."
+        )
+    return [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
 
 
 def labels_of(names: Sequence[str]) -> tuple[Label, ...]:

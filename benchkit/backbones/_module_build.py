@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_state
+from benchkit.backbones._imagenet import labels_of, names_of
 from benchkit.backbones._module_output import Reading, read_output, understand
 from benchkit.backbones.base import Backbone, Preprocess, Tokens
 from benchkit.errors import UsageError
@@ -68,11 +69,14 @@ def build_module(
     image = torch.zeros(2, 3, size, size, device=some.device, dtype=some.dtype)
     with torch.inference_mode():
         output = _run(call, net, image)
-    reading = understand(output, size, settings.patch_size, settings.has_cls_token, type(net).__name__)
+    reading = understand(
+        output, size, settings.patch_size, settings.has_cls_token, type(net).__name__, settings.output == "masks"
+    )
     backbone = ModuleBackbone(net, call, reading).eval()
     backbone.preprocess = Preprocess(
         size, settings.interpolation, _three(settings.mean), _three(settings.std), settings.crop_pct
     )
+    backbone.labels = labels_of(names_of(settings.labels)) if settings.labels else ()
     backbone.notes = (*notes, f"its output is read as {reading.note}")
     return backbone
 

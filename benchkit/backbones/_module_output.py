@@ -18,7 +18,8 @@ class Reading:
     """How an output is read.
 
     Attributes:
-        kind: "vector" (B, C); "map" (B, C, h, w); "map_nhwc" (B, h, w, C); "tokens" (B, N, C); "pair" (vector, map).
+        kind: "vector" (B, C); "map" (B, C, h, w); "map_nhwc" (B, h, w, C); "tokens" (B, N, C); "pair" (vector, map); "masks"
+            (B, K, h, w), a map per class.
         pools: what exists at `final`.
         stride: pixels per cell of the map; 1 without a map.
         prefix: tokens before those of the patches.
@@ -33,7 +34,9 @@ class Reading:
     note: str = ""
 
 
-def understand(output: Any, size: int, patch_size: int | None, has_cls_token: bool | None, name: str) -> Reading:
+def understand(
+    output: Any, size: int, patch_size: int | None, has_cls_token: bool | None, name: str, masks: bool = False
+) -> Reading:
     """How to read `output`, which the module gave for square images.
 
     Args:
@@ -41,11 +44,14 @@ def understand(output: Any, size: int, patch_size: int | None, has_cls_token: bo
         size: side of the images.
         patch_size, has_cls_token: what the user said; needed for tokens that can be read in more than one way.
         name: of the module, for messages.
+        masks: a map is one of classes.
 
     Raises:
         UsageError: the output cannot be read, or can be read in several ways; says which setting decides.
     """
     value = unwrap(output)
+    if masks or (isinstance(output, Mapping) and value is not output and "last_hidden_state" not in output):
+        return _masks(value, size, name)
     if isinstance(value, tuple) and len(value) == 2 and [_ndim(v) for v in value] == [2, 4]:
         return Reading("pair", ("cls", "mean", "patch"), _stride(size, value[1].shape[2]), note="pair (vector, map)")
     if not isinstance(value, Tensor) or value.ndim not in (2, 3, 4) or len(value) != 2:
@@ -63,9 +69,12 @@ def understand(output: Any, size: int, patch_size: int | None, has_cls_token: bo
 
 
 def unwrap(output: Any) -> Any:
-    """The tensor (or pair) in an output: `last_hidden_state` of a dict-like output, the only entry of a list."""
-    if isinstance(output, Mapping) and isinstance(output.get("last_hidden_state"), Tensor):
-        return output["last_hidden_state"]
+    """The tensor (or pair) in an output: `last_hidden_state`, or masks as `out` (torchvision) or `logits` (transformers), of
+    a dict-like output; the only entry of a list."""
+    if isinstance(output, Mapping):
+        if isinstance(output.get("last_hidden_state"), Tensor):
+            return output["last_hidden_state"]
+        return next((output[name] for name in ("out", "logits") if _ndim(output.get(name)) == 4), output)
     if isinstance(output, list | tuple):
         return output[0] if len(output) == 1 else tuple(output)
     return output
@@ -76,6 +85,8 @@ def read_output(output: Any, reading: Reading, image: Tensor) -> Tokens:
     value = unwrap(output)
     if reading.kind == "vector":
         return Tokens(None, None, value)
+    if reading.kind == "masks":
+        return Tokens(None, None, None, {"masks": lambda: value})
     if reading.kind == "pair":
         return Tokens(value[0], value[1])
     if reading.kind.startswith("map"):
@@ -95,6 +106,13 @@ def _map(value: Tensor, size: int, name: str) -> Reading:
     if first == second:
         return Reading("map_nhwc", ("mean", "patch"), _stride(size, first), note="map (B, h, w, C)")
     raise UsageError(f"{name} returned {tuple(value.shape)} for square images: a map must be (B, C, h, w), h = w.")
+
+
+def _masks(value: Any, size: int, name: str) -> Reading:
+    if _ndim(value) != 4 or value.shape[2] != value.shape[3]:
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise UsageError(f"{name} returned {got}, and masks of square images must be (B, K, h, w), h = w.")
+    return Reading("masks", ("masks",), _stride(size, value.shape[2]), note="masks (B, K, h, w), a map per class")
 
 
 def _tokens(count: int, size: int, patch_size: int | None, has_cls_token: bool | None, name: str) -> Reading:

@@ -19,6 +19,7 @@ from benchkit.backbones._imagenet import labels_of
 from benchkit.backbones._sizes import check_size
 from benchkit.backbones._timm_build import seeded
 from benchkit.backbones._torchvision_layers import TorchvisionBackbone, classifier_of, family_name, layers_of
+from benchkit.backbones._torchvision_masks import TorchvisionSegmenter
 from benchkit.backbones.base import Label, Preprocess
 from benchkit.errors import UsageError
 
@@ -35,9 +36,11 @@ _OLD_DENSENET = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")  # 
 
 def build_torchvision(
     settings: Settings, *, size: int | None, random: bool, seed: int, pad: bool
-) -> TorchvisionBackbone:
+) -> TorchvisionBackbone | TorchvisionSegmenter:
     """See `benchkit.backbones.torchvision.build`."""
     arch = known_arch(settings.arch)
+    if arch in models.list_models(module=models.segmentation):
+        return _build_segmenter(settings, arch, size, random, seed)
     entry = known_weights(arch, settings.weights)
     path = None if random else find_checkpoint(settings.checkpoint)
     if not (random or path or settings.pretrained):
@@ -63,22 +66,49 @@ def build_torchvision(
     return backbone
 
 
+def _build_segmenter(settings: Settings, arch: str, size: int | None, random: bool, seed: int) -> TorchvisionSegmenter:
+    """A segmentation model: its masks and the map that they are made of."""
+    entry = known_weights(arch, settings.weights)
+    path = None if random else find_checkpoint(settings.checkpoint)
+    if not (random or path or settings.pretrained):
+        raise UsageError(
+            f"{arch} has no weights: give model.backbone.checkpoint=FILE ({', '.join(SUFFIXES)}), or --random for random ones."
+        )
+    categories, own = entry.meta["categories"], entry.transforms()
+    arguments = {"weights_backbone": None, "num_classes": len(categories), **settings.extra_kwargs}
+    net = seeded(seed, lambda: _create(arch, arguments, random)).eval()
+    notes: tuple[str, ...] = ()
+    if not random:
+        state, said = load_state(path) if path else (published(entry), [])
+        kept = {name: value for name, value in state.items() if not name.startswith("aux_classifier.")}  # trains only
+        report = load_into(net, kept, source=str(path or entry), match=settings.checkpoint_match)
+        notes = (*said, *report.notes)
+    mean, std = tuple(own.mean), tuple(own.std)
+    size = size or settings.size or own.resize_size[0]
+    preprocess = Preprocess(size, own.interpolation.value, mean, std, settings.crop_pct or 1.0)
+    backbone = TorchvisionSegmenter(net, arch, preprocess)
+    backbone.notes, backbone.upstream = notes, f"torchvision {torchvision.__version__}"
+    backbone.labels = labels_of(categories) if arguments["num_classes"] == len(categories) else ()
+    backbone.requires_grad_(False).eval()
+    return backbone
+
+
 def known_arch(arch: str) -> str:
-    """`arch`, if torchvision has a classification model of that name.
+    """`arch`, if torchvision has a classification or segmentation model of that name.
 
     Raises:
         UsageError: it has not; the message names the nearest.
     """
-    there = models.list_models(module=models)
+    there = models.list_models(module=models) + models.list_models(module=models.segmentation)
     if arch in there:
         return arch
     near = difflib.get_close_matches(arch, there, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "torchvision.models.list_models() lists them."
     if arch in models.list_models():
-        hint = "it is a model for another task, and only classification models have layers here."
+        hint = "it is a model for another task, and only models of classification and segmentation can be used here."
     raise UsageError(
-        f"model.backbone.arch={arch or '(not set)'}: torchvision {torchvision.__version__} has no such classification "
-        f"model; {hint}"
+        f"model.backbone.arch={arch or '(not set)'}: torchvision {torchvision.__version__} has no such model of "
+        f"classification or segmentation; {hint}"
     )
 
 

@@ -46,7 +46,7 @@ class Tokens(NamedTuple):
         cls: class token (B, C), or None.
         map: patch map (B, C, h, w) without class and register tokens; None for a model that only pools.
         own: at `final`, the vector (B, D) that the model's own classifier sees; else None.
-        extra: further vectors of this layer by pool name (logits, proj), made only when they are asked for.
+        extra: further vectors of this layer by pool name (logits, proj) and maps (masks), made only when they are asked for.
     """
 
     cls: Tensor | None
@@ -70,8 +70,9 @@ class Backbone(nn.Module):
         patch: side of a patch in pixels, None for a model without patches; stride: of the last map.
         preprocess: the model's own preprocessing.
         can_norm: whether `inner_norm`, the model's final norm, fits inner layers.
-        labels: classes of `logits@final` in their order; empty where there is no classifier or nobody names its classes.
+        labels: classes of `logits@final` (or `masks@final`) in their order; empty where there are none or nobody names them.
         logit_scale, logit_bias: of an image-text model: its logits are scale x cosine + bias; else None.
+        masks_are: what `masks@final`, a map per class, holds: "logits", or "probabilities" (any numbers that are added).
     """
 
     name: str = "backbone"
@@ -89,6 +90,7 @@ class Backbone(nn.Module):
     labels: tuple[Label, ...] = ()
     logit_scale: float | None = None
     logit_bias: float | None = None
+    masks_are: Literal["logits", "probabilities"] = "logits"
 
     def inner_norm(self, values: Tensor) -> Tensor:
         """The model's final norm over the last axis of an inner layer's tokens; only where `can_norm`."""

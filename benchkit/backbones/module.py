@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchkit.settings import setting
 
@@ -20,6 +20,14 @@ class Settings:
     kwargs: dict[str, Any] = setting({}, "its arguments")
     checkpoint: str | None = setting(None, "weights file (.safetensors, .pt, .pth, .th)", identity=False)
     method: str = setting("forward", "the method that is called with the images, such as forward_features")
+    output: Literal["auto", "masks"] = setting(
+        "auto",
+        "masks: an output (B, K, h, w) is a map per class, not of features; so is `out` or `logits` of a dict-like one",
+    )
+    labels: list[str] | None = setting(
+        None,
+        "names of the classes of masks in their order; or one list: voc, ade20k, ..., or a file, a name a line",
+    )
     patch_size: int | None = setting(None, "side of a patch in pixels, for outputs (B, N, C)")
     has_cls_token: bool | None = setting(None, "whether the first token is a class token, for outputs (B, N, C)")
     size: int | None = setting(None, "side of the images in pixels; has to be said here or as data.size")

@@ -1,4 +1,4 @@
-"""Any image classification model of torchvision by the name of its architecture."""
+"""Any image classification or segmentation model of torchvision by the name of its architecture."""
 
 from __future__ import annotations
 

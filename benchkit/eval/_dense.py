@@ -67,6 +67,16 @@ class Dense(Benchmark):
         """The same value at every pixel."""
         return Made(targets, lambda row: {f: _filled(fields[f], targets.item(f, row)) for f in self.needs})
 
+    def chance(self, targets: Items, predictions: Items) -> Columns | None:
+        """Of masks the commonest class of the evaluated truth itself, everywhere; None of other maps."""
+        if "mask" not in self.needs:
+            return None
+        counts = np.zeros(1 << 16, np.int64)
+        for row in range(len(targets.names)):
+            counts += np.bincount(np.asarray(targets.item("mask", row)).ravel(), minlength=len(counts))
+        commonest = counts[: len(targets.meta["classes"])].argmax()
+        return self.score(self.constant({"mask": np.asarray(commonest)}, targets), targets)
+
     def ceiling(self, predictions: Items, targets: Items) -> Items | None:
         """The truth through each item's grid; None where the head says nothing of a grid."""
         if "grid" not in predictions:

@@ -103,7 +103,7 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
         predictions = TableItems(predicted, targets.names)
         columns = family.score(predictions, targets)
         whole = family.whole(predictions, targets)
-        floor = {**family.summarize(_floor(family, predicted, predictions, targets)), **family.whole_chance(targets)}
+        floor = {**_floor(family, predicted, predictions, targets), **family.whole_chance(targets)}
         ceiling = _ceiling(family, predictions, targets)
         meta = dict(targets.meta)
         labels = {c: true.read(c) for c in true.columns if c == "group" or c.startswith("category/")}
@@ -144,11 +144,14 @@ def _whole(predicted: Table, prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): predicted.read_whole(name) for name in names}
 
 
-def _floor(family: Benchmark, predicted: Table, predictions: TableItems, targets: TableItems) -> Columns:
+def _floor(
+    family: Benchmark, predicted: Table, predictions: TableItems, targets: TableItems
+) -> dict[str, float | None]:
     fields = {} if family.floor_head is None else _whole(predicted, "floor/")
     if not fields:  # nothing was learned from train, so there is no constant from it either
-        return family.chance(targets, predictions)
-    return family.score(family.constant(fields, targets), targets)
+        chance = family.chance(targets, predictions)
+        return {} if chance is None else family.summarize(chance)
+    return family.summarize(family.score(family.constant(fields, targets), targets))
 
 
 def _ceiling(family: Benchmark, predictions: TableItems, targets: TableItems) -> dict[str, float | None]:

@@ -93,8 +93,8 @@ class Benchmark:
         """The best predictions that the head's grid allows, as predictions; None where there is no such limit."""
         return None
 
-    def chance(self, targets: Items, predictions: Items) -> Columns:
-        """The columns of a random answer by arithmetic, where no constant predictor was learned.
+    def chance(self, targets: Items, predictions: Items) -> Columns | None:
+        """The columns of a random answer by arithmetic, where no constant predictor was learned; None: there is none.
 
         Args:
             targets: the truth.

@@ -12,6 +12,7 @@ import numpy as np
 from benchkit.conf.model import ModelSettings
 from benchkit.errors import RunError
 from benchkit.export.batches import Decoded, Picture, batches, decoded_batches, lacking_by_columns
+from benchkit.features import FeatureKey
 from benchkit.preprocess import Preprocess
 from benchkit.progress import Progress
 from benchkit.store.bank import Bank
@@ -67,8 +68,7 @@ class Forward:
 
     def dtype(self, key: str) -> np.dtype:
         """How a key is stored: pooled float32, maps as the conf says."""
-        dense = key.startswith("patch@")
-        return np.dtype(self.model.features.dense_dtype if dense else "float32")
+        return np.dtype(self.model.features.dense_dtype if FeatureKey.parse(key).dense else "float32")
 
     def fill(
         self, bank: Bank, pictures: Sequence[Picture], columns: Sequence[str], on_error: str, workers: int

@@ -25,6 +25,7 @@ from benchkit.provenance.code import code_hash
 from benchkit.provenance.identity import identity_hash
 from benchkit.registry import names
 
+NOT_ARCHITECTURE = ("checkpoint", "pretrained", "weights", "labels")  # settings that change no feature by themselves
 BANK_VERSION = 1  # raised when the same identity could give other features
 
 
@@ -64,7 +65,7 @@ class LoadedModel:
             "upstream": self.backbone.upstream,
             "code": self._code(),
             "probe": self._probe(),
-            "architecture": {k: v for k, v in settings.items() if k not in ("checkpoint", "pretrained", "weights")},
+            "architecture": {k: v for k, v in settings.items() if k not in NOT_ARCHITECTURE},
             "preprocess": {
                 "size": pre.size,
                 "resize": pre.resize,
@@ -92,7 +93,7 @@ class LoadedModel:
     def _probe(self) -> dict[str, list[float]] | None:
         if self._shipped:
             return None
-        pools = [pool for pool in self.backbone.pools if pool in ("cls", "mean", "attn", "patch")]
+        pools = [pool for pool in self.backbone.pools if pool in ("cls", "mean", "attn", "patch", "masks")]
         return probe(self.forward([FeatureKey(pool) for pool in pools]))
 
     @cached_property
@@ -112,7 +113,7 @@ class LoadedModel:
         """What heads may know of the model."""
         own = self.backbone
         labels = [(label.wnid, label.names) for label in own.labels]
-        return ModelSide(self.name, labels, own.logit_scale, own.logit_bias)
+        return ModelSide(self.name, labels, own.logit_scale, own.logit_bias, own.masks_are)
 
     def forward(self, keys: list[Any]) -> Forward:
         """Ready to fill a bank."""

@@ -21,7 +21,7 @@ class Wants:
 
     Attributes:
         kind: see above.
-        pool: the one pool at `final` that it can read (logits, proj); None leaves it to model.features.
+        pool: the one pool at `final` that it can read (logits, proj, masks); None leaves it to model.features.
         layers: what is read where the conf asks for the final layer only, such as quarters; None: the final one.
     """
 
@@ -36,14 +36,16 @@ class ModelSide:
 
     Attributes:
         name: for messages.
-        labels: (WordNet id or "", names) of the classes of `logits@final`; empty where nobody names them.
+        labels: (WordNet id or "", names) of the classes of `logits@final` or `masks@final`; empty where nobody names them.
         logit_scale, logit_bias: of an image-text model, else None.
+        masks_are: what `masks@final` holds, logits or probabilities.
     """
 
     name: str
     labels: Sequence[tuple[str, tuple[str, ...]]] = ()
     logit_scale: float | None = None
     logit_bias: float | None = None
+    masks_are: str = "logits"
 
 
 class Head:
@@ -51,7 +53,9 @@ class Head:
 
     trains = False
     votes = False
-    gives: tuple[str, ...] = ()  # the fields of `predict` (or some of them, by the task): whether they fit is known beforehand
+    gives: tuple[
+        str, ...
+    ] = ()  # the fields of `predict` (or some of them, by the task): whether they fit is known beforehand
     scores_are = "logits"  # what `scores` of a classifier mean: logits, votes or margins (no probabilities)
 
     def wants(self) -> Wants:
