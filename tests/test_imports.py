@@ -25,7 +25,7 @@ LEVELS = (
     ("compare", "report", "inspect", "commands", "interface", "__main__"),
 )
 LEVEL = {part: level for level, parts in enumerate(LEVELS) for part in parts}
-HEAVY = ("scipy", "matplotlib", "torch", "torchvision", "timm", "open_clip", "sklearn", "cv2", "pandas")
+HEAVY = ("scipy", "matplotlib", "torch", "torchvision", "timm", "open_clip", "transformers", "sklearn", "cv2", "pandas")
 EVAL_MAY = ("numpy", "h5py", "rich", "yaml", "benchkit")
 
 
@@ -126,7 +126,7 @@ REFUSE = """
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "timm", "torchvision"):
+        if name.split(".")[0] in ("torch", "timm", "torchvision", "transformers"):
             raise ImportError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
 """
