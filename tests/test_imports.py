@@ -126,7 +126,7 @@ REFUSE = """
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "timm", "torchvision", "transformers"):
+        if name.split(".")[0] in ("torch", "timm", "torchvision"):
             raise ImportError(f"{name} was imported")
 sys.meta_path.insert(0, Refuse())
 """
