@@ -23,7 +23,7 @@ _SHOWN = 6  # names in a line
 
 def report_copies(given: argparse.Namespace) -> int:
     """Find, print, draw, record; the exit status is 0 whatever was found."""
-    from benchkit.duplicates.find import THRESHOLDS, find_copies
+    from benchkit.duplicates.find import find_copies
     from benchkit.duplicates.groups import counts, flagged_items, make_groups
     from benchkit.duplicates.places import read_places
     from benchkit.eval._flagged import write_flagged
@@ -36,7 +36,7 @@ def report_copies(given: argparse.Namespace) -> int:
     flagged = {
         "groups": len(groups),
         "items": flagged_items(groups, places),
-        "thresholds": THRESHOLDS,
+        "thresholds": copies.thresholds,
         "left_out": left_out,
     }
     record = write_flagged(folder, record, flagged)
