@@ -19,11 +19,12 @@ PICTURE = "duplicates.png"
 DRAWN = 24  # pairs
 _ACROSS = 4  # pairs side by side
 _SHOWN = 6  # names in a line
+_WIDE = 32  # letters above a picture
 
 
 def report_copies(given: argparse.Namespace) -> int:
     """Find, print, draw, record; the exit status is 0 whatever was found."""
-    from benchkit.duplicates.find import find_copies
+    from benchkit.duplicates.find import THRESHOLDS, find_copies
     from benchkit.duplicates.groups import counts, flagged_items, make_groups
     from benchkit.duplicates.places import read_places
     from benchkit.eval._flagged import write_flagged
@@ -36,7 +37,7 @@ def report_copies(given: argparse.Namespace) -> int:
     flagged = {
         "groups": len(groups),
         "items": flagged_items(groups, places),
-        "thresholds": copies.thresholds,
+        "thresholds": THRESHOLDS,
         "left_out": left_out,
     }
     record = write_flagged(folder, record, flagged)
@@ -88,10 +89,11 @@ def _print(folder: Path, record: Mapping[str, Any], groups: Sequence[Group], pla
         print(f"  {where}; {', '.join(group.kinds)}: {_named(group, places)}")
     flagged = record["flagged"]
     for reason in flagged["left_out"]:
-        print(f"not checked: {reason}")
+        print(f"note: {reason}")
     if flagged["items"]:
-        print(f"flagged: {len(flagged['items'])} evaluated items, named in record.json")
-        print(*without_flagged(record), sep="\n")
+        count = len(flagged["items"])
+        said = [f"flagged: {count} evaluated {'item' if count == 1 else 'items'}, named in record.json"]
+        print("; ".join([*said, *without_flagged(record)]))
 
 
 def _named(group: Group, places: Places) -> str:
@@ -126,7 +128,9 @@ def _sheet(folder: Path, groups: Sequence[Group], places: Places) -> Path:
         for axes, view, title in zip(two, pair, (kind, ""), strict=True):
             if view in pictures:
                 axes.imshow(pictures[view])
-            axes.set_title(f"{title}\n{_view(view, places)[-28:]}", fontsize=6, parse_math=False)
+            named = _view(view, places)
+            named = named if len(named) <= _WIDE else f"...{named[3 - _WIDE :]}"
+            axes.set_title(f"{title}\n{named}", fontsize=6, parse_math=False)
     figure.tight_layout()
     path = folder / PICTURE
     with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchkit.duplicates.agreement import COARSE, CORRELATION, TINT, agreement
+from benchkit.duplicates.agreement import COARSE, CORRELATION, LEAST, LEAST_PLAIN, PLAIN, TINT, agreement, plain
 from benchkit.duplicates.blocks import Found
 from benchkit.duplicates.candidates import COSINE, HAMMING, by_cosine, by_hash, pooled_key
-from benchkit.duplicates.coherence import LEAST, held_together
 from benchkit.duplicates.pictures import BITS, Pictures, read_pictures
 from benchkit.progress import Progress
 from benchkit.store.table import Table
@@ -23,7 +22,7 @@ MIRROR_MARGIN = 0.1  # a copy of something symmetric agrees mirrored too: it is 
 BYTES, REENCODED, MIRRORED, SIMILAR = "bytes", "re-encoded", "mirrored", "similar"
 KINDS = (BYTES, REENCODED, MIRRORED, SIMILAR)
 THRESHOLDS = {"hash_bits": BITS, "hamming": HAMMING, "cosine": COSINE, "tint": TINT, "correlation": CORRELATION,
-              "coarse_correlation": COARSE, "agreement": LEAST}  # fmt: skip
+              "coarse_correlation": COARSE, "agreement": LEAST, "plain": PLAIN, "agreement_plain": LEAST_PLAIN}  # fmt: skip
 
 
 @dataclass
@@ -109,7 +108,7 @@ def _counted(blocks: Iterable[Found], by: str, copies: Copies, progress: Progres
 def _look(agreements: Agreements, pictures: Pictures, found: Found, mirrored: bool) -> None:
     """Keep how the pairs of one block agree, where that is at all near enough to matter."""
     how = agreement(pictures, found.first, found.second, mirrored)
-    for k in np.flatnonzero(how.max(axis=1, initial=-1) >= LEAST[0]):
+    for k in np.flatnonzero(how.max(axis=1, initial=-1) >= LEAST):
         three = agreements[int(found.first[k]), int(found.second[k])]
         values = (-1, -1, how[k].max()) if mirrored else (*how[k], -1)
         np.maximum(three, values, out=three)
@@ -117,13 +116,13 @@ def _look(agreements: Agreements, pictures: Pictures, found: Found, mirrored: bo
 
 def _decide(copies: Copies, pictures: Pictures, agreements: Agreements) -> None:
     """Pairs that agree well enough are copies; of the ways in which a pair agrees, the best one counts."""
-    found, alike = held_together(pictures, {pair: float(three.max()) for pair, three in agreements.items()})
-    for (i, j), least in found.items():
-        three = agreements[i, j]
-        mirrored = three[2] > three[:2].max() + MIRROR_MARGIN or three[:2].max() < least
-        kind = MIRRORED if mirrored else REENCODED if three[0] >= least else SIMILAR
-        copies.pairs[pictures.names[i], pictures.names[j]] = kind
-    if alike:
-        copies.left_out.append(
-            f"{alike} views look like others that are other photos: copies would not stand out among them"
-        )
+    without_detail = plain(pictures)
+    for (i, j), three in agreements.items():
+        least = LEAST_PLAIN if without_detail[i] or without_detail[j] else LEAST
+        if three.max() >= least:
+            mirrored = three[2] > three[:2].max() + MIRROR_MARGIN or three[:2].max() < least
+            kind = MIRRORED if mirrored else REENCODED if three[0] >= least else SIMILAR
+            copies.pairs[pictures.names[i], pictures.names[j]] = kind
+    count = int(without_detail.sum())
+    if count:
+        copies.left_out.append(f"{count} views have so little detail that only copies which hardly differ are found")

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchkit.duplicates.coherence import linked
 from benchkit.duplicates.find import BYTES, KINDS, Copies
 from benchkit.duplicates.places import Places
 
@@ -47,8 +46,11 @@ class Group:
 
 
 def make_groups(copies: Copies, places: Places) -> list[Group]:
-    """Groups of views that are linked by pairs, and views of two splits or labels; those across splits first."""
-    found = linked(copies.pairs)
+    """Groups of views that are linked by pairs, and views of two splits or labels; those across splits first.
+
+    The views of one item may look alike: that is what a triplet asks about.
+    """
+    found = _linked(copies.pairs)
     paired = {view: number for number, views in enumerate(found) for view in views}
     pairs: list[dict[tuple[str, str], str]] = [{} for _ in found]
     for pair, kind in sorted(copies.pairs.items()):
@@ -57,13 +59,36 @@ def make_groups(copies: Copies, places: Places) -> list[Group]:
     shared = [view for view in alone if len(places.splits(view)) > 1 or len(places.labels(view)) > 1]
     groups = [_group(views, how, places) for views, how in zip(found, pairs, strict=True)]
     groups += [_group([view], {}, places) for view in shared]
+    groups = [group for group in groups if BYTES in group.kinds or len(_items(group, places)) > 1]
     return sorted(groups, key=lambda g: (g.where != ACROSS, not g.two_labels, g.where, g.views))
+
+
+def _linked(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """The groups that pairs make, each in name order, in the order of their first views."""
+    parent: dict[str, str] = {}
+
+    def top(view: str) -> str:
+        while parent.setdefault(view, view) != view:
+            parent[view] = view = parent[parent[view]]
+        return view
+
+    for first, second in pairs:
+        low, high = sorted((top(first), top(second)))
+        parent[high] = low
+    groups: dict[str, list[str]] = {}
+    for view in sorted(parent):
+        groups.setdefault(top(view), []).append(view)
+    return list(groups.values())
 
 
 def _group(views: list[str], pairs: dict[tuple[str, str], str], places: Places) -> Group:
     splits = set().union(*(places.splits(view) for view in views))
     labels = set().union(*(places.labels(view) for view in views))
     return Group(views, pairs, ACROSS if len(splits) > 1 else f"within {splits.pop()}", sorted(labels))
+
+
+def _items(group: Group, places: Places) -> set[tuple[str, str]]:
+    return {(place.split, place.item) for view in group.views for place in places.of[view]}
 
 
 def flagged_items(groups: Iterable[Group], places: Places) -> dict[str, str]:
