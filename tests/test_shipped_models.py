@@ -137,7 +137,7 @@ def decoded(image: np.ndarray, preprocess: InputPreprocess, folder: Path) -> tor
 
 
 def test_every_conf_says_what_is_expected_of_it():
-    assert set(conf_names()) - {"dinov2_vits14_hf"} <= set(EXPECTED)
+    assert set(conf_names()) == set(EXPECTED)
 
 
 @pytest.mark.parametrize("stem", conf_names())

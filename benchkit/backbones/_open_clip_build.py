@@ -15,6 +15,7 @@ from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_stat
 from benchkit.backbones._hub import from_hub, hub_folder, refused, to_copy
 from benchkit.backbones._open_clip_layers import OpenClipBackbone
 from benchkit.backbones._open_clip_tags import config, known_arch, own_size, preprocess_of, published_file
+from benchkit.backbones._sizes import check_size
 from benchkit.backbones._timm_build import seeded
 from benchkit.errors import UsageError
 from benchkit.provenance.identity import identity_hash
@@ -94,12 +95,11 @@ def _resize(backbone: OpenClipBackbone, size: int, own: int) -> None:
     Raises:
         UsageError: the model cannot take them.
     """
-    visual, stride = backbone.net.visual, backbone.stride
+    visual = backbone.net.visual
     if hasattr(visual, "attnpool"):
         raise UsageError(f"{backbone.name} has positions for images of {own} pixels only: use data.size={own}.")
-    if backbone.patch and size % stride:
-        good = " or ".join(str(side) for side in (size // stride * stride, size // stride * stride + stride) if side)
-        raise UsageError(f"size {size} is no multiple of {backbone.name}'s {stride}-pixel grid: use data.size={good}.")
+    if backbone.patch:
+        check_size(backbone.name, backbone.patch, size)
     try:
         if hasattr(visual, "trunk"):
             with _quiet():
@@ -123,7 +123,7 @@ def get_tokenizer(arch: str) -> Callable[[list[str]], Tensor]:
             return from_hub(lambda: open_clip.get_tokenizer(arch))
     except ImportError as error:
         raise UsageError(
-            f"the tokenizer of {arch} needs the library transformers: pip install transformers."
+            f"the tokenizer of {arch} needs the Python package transformers: `pip install 'benchkit[hf]'`."
         ) from error
     except Exception as error:
         raise refused(f"the tokenizer of {arch}", error, "use a head that reads no text") from error
