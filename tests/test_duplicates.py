@@ -311,7 +311,7 @@ class TestFilesThatAreMissingOrDamaged:
         shutil.copytree(tag, alone)
         copies = find_copies(alone)
         places = read_places(alone, read_record(alone) or {}, copies.views)
-        assert any("double labels with or within train" in said for said in places.left_out)
+        assert any("labels of train are not known" in said for said in places.left_out)
         groups = make_groups(copies, places)
         within = Counter(group.where for group in groups)
         assert within == {"across splits": len(COPIES) + 1, "within test": 2, "within train": 1}

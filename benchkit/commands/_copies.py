@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,20 +34,22 @@ def report_copies(given: argparse.Namespace) -> int:
     places = read_places(folder, record, copies.views)
     groups = make_groups(copies, places)
     left_out = [*copies.left_out, *places.left_out]
-    flagged = {
+    flagged: dict[str, Any] = {
         "groups": len(groups),
         "items": flagged_items(groups, places),
         "thresholds": THRESHOLDS,
         "left_out": left_out,
     }
+    if not given.json:  # before the record is written: a folder that cannot be written can be looked at
+        _print(folder, groups, places, len(copies.views), left_out)
     record = write_flagged(folder, record, flagged)
     if given.json:
-        facts = {"views": len(copies.views), "counts": counts(groups), "looked_at": copies.looked_at}
-        print(
-            json.dumps({**facts, "groups": [g.plain(places) for g in groups], "flagged": record["flagged"]}, indent=1)
-        )
-    else:
-        _print(folder, record, groups, places, len(copies.views))
+        facts: dict[str, Any] = {"views": len(copies.views), "counts": counts(groups), "looked_at": copies.looked_at}
+        facts |= {"groups": [group.plain(places) for group in groups], "flagged": record["flagged"]}
+        print(json.dumps(facts, indent=1))
+    elif flagged["items"]:
+        count = f"{len(flagged['items'])} evaluated {'item' if len(flagged['items']) == 1 else 'items'}"
+        print("; ".join([f"flagged: {count}, named in record.json", *without_flagged(record)]))
     if given.plot and groups:
         path = _sheet(folder, groups, places)
         if not given.json:
@@ -79,7 +81,7 @@ def _finished(given: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
     return given.path, record
 
 
-def _print(folder: Path, record: Mapping[str, Any], groups: Sequence[Group], places: Places, views: int) -> None:
+def _print(folder: Path, groups: Sequence[Group], places: Places, views: int, left_out: Sequence[str]) -> None:
     from benchkit.duplicates.groups import counts
 
     said = ", ".join(f"{what} {number}" for what, number in counts(groups).items() if number and what != "groups")
@@ -87,13 +89,8 @@ def _print(folder: Path, record: Mapping[str, Any], groups: Sequence[Group], pla
     for group in groups:
         where = f"{group.where}, two labels" if group.two_labels else group.where
         print(f"  {where}; {', '.join(group.kinds)}: {_named(group, places)}")
-    flagged = record["flagged"]
-    for reason in flagged["left_out"]:
+    for reason in left_out:
         print(f"note: {reason}")
-    if flagged["items"]:
-        count = len(flagged["items"])
-        said = [f"flagged: {count} evaluated {'item' if count == 1 else 'items'}, named in record.json"]
-        print("; ".join([*said, *without_flagged(record)]))
 
 
 def _named(group: Group, places: Places) -> str:
