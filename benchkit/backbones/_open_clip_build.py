@@ -38,13 +38,17 @@ def build_open_clip(settings: Settings, *, size: int | None, random: bool, seed:
     net = seeded(seed, lambda: create(arch, preprocess.size)).eval()
     notes = load(net, path) if path else []
     name = arch if settings.weights is None else f"{arch}.{settings.weights}"
-    backbone = OpenClipBackbone(net, name, preprocess, lambda: get_tokenizer(arch)).eval()
+    by_bytes = random and bool(config(arch)["text_cfg"].get("hf_tokenizer_name"))
+    tokenizer = (lambda: bytes_of(net.context_length)) if by_bytes else (lambda: get_tokenizer(arch))
+    backbone = OpenClipBackbone(net, name, preprocess, tokenizer).eval()
     if preprocess.size != own_size(arch):
         _resize(backbone, preprocess.size, own_size(arch))
     backbone.notes = tuple(notes)
     # The configuration too: it holds what weights do not show, such as the activation.
     libraries = f"open_clip {open_clip.__version__}, timm {timm.__version__}"
-    backbone.upstream = f"{libraries}, {arch} {identity_hash(config(arch))[:8]}"
+    backbone.upstream = (
+        f"{libraries}, {arch} {identity_hash(config(arch))[:8]}{', prompts as bytes' if by_bytes else ''}"
+    )
     backbone.requires_grad_(False)
     return backbone
 
@@ -110,6 +114,22 @@ def _resize(backbone: OpenClipBackbone, size: int, own: int) -> None:
         raise UsageError(
             f"{backbone.name} does not take images of {size} pixels ({reason}); its own size is {own}: use data.size={own}."
         ) from error
+
+
+def bytes_of(length: int) -> Callable[[list[str]], Tensor]:
+    """The UTF-8 bytes of a prompt as its tokens, 1 to 256, filled up with 0: for random weights, to which no vocabulary
+    means anything, so that a random twin needs no files of a hub.
+    """
+    import torch
+
+    def tokens(prompts: list[str]) -> Tensor:
+        rows = torch.zeros(len(prompts), length, dtype=torch.long)
+        for row, prompt in zip(rows, prompts, strict=True):
+            ids = torch.tensor(list(prompt.encode()[:length]), dtype=torch.long) + 1
+            row[: len(ids)] = ids
+        return rows
+
+    return tokens
 
 
 def get_tokenizer(arch: str) -> Callable[[list[str]], Tensor]:
