@@ -225,7 +225,7 @@ def test_a_random_twin_reads_bytes_where_its_words_are_a_hubs(tmp_path):
     assert "prompts as bytes" not in small("tiny-vit").upstream
     assert "prompts as bytes" not in trained("tiny-siglip", tmp_path).upstream
     with torch.inference_mode():
-        assert twin.text(PROMPTS).shape == (3, 16)
+        assert twin.text(PROMPTS).shape == (3, 64)
 
 
 def test_scale_and_bias_are_those_of_the_logits(tmp_path):
