@@ -38,7 +38,7 @@ CONFIGS = {
     "tiny-resnet": {"vision_cfg": {"image_size": 64, "layers": [1, 1, 1, 1], "width": 8, "patch_size": None}},
     "tiny-siglip": {
         "vision_cfg": {**TRUNK, "timm_pool": "map", "timm_proj": "none"},
-        "text_cfg": {**TEXT, "context_length": 16, "vocab_size": 16, "pool_type": "last", "no_causal_mask": True},
+        "text_cfg": {**TEXT, "context_length": 16, "vocab_size": 300, "pool_type": "last", "no_causal_mask": True},
         "embed_dim": 64,
         "init_logit_bias": -10,
         "custom_text": True,
@@ -89,6 +89,12 @@ def small(arch: str, **more) -> Backbone:
     settings = {key: more.pop(key) for key in ("weights", "checkpoint", "pretrained") if key in more}
     how = {"random": "checkpoint" not in settings and "pretrained" not in settings, **more}
     return component.build(component.Settings(arch=arch, **settings), **how)
+
+
+def trained(arch: str, folder: Path) -> Backbone:
+    """The random model as if it had been trained: from a file of its weights, with the tokenizer of its own."""
+    torch.save(small(arch).net.state_dict(), folder / f"{arch}.pt")
+    return small(arch, checkpoint=str(folder / f"{arch}.pt"))
 
 
 def images(rows: int, side: int, seed: int = 0) -> torch.Tensor:
@@ -192,8 +198,8 @@ def test_height_and_width_are_not_swapped(arch):
 
 
 @pytest.mark.parametrize("arch", ["tiny-vit", "tiny-coca", "tiny-siglip", "tiny-eva"])
-def test_text_is_the_models_own(arch):
-    backbone = small(arch)
+def test_text_is_the_models_own(arch, tmp_path):
+    backbone = trained(arch, tmp_path)
     tokens = open_clip.get_tokenizer(arch)(PROMPTS)
     with torch.inference_mode():
         ours = backbone.text(PROMPTS)
@@ -205,13 +211,25 @@ def test_text_is_the_models_own(arch):
     assert not torch.allclose(ours.norm(dim=1), torch.ones(3), atol=0.01)
 
 
-def test_siglips_tokenizer_reads_its_own_words():
-    tokens = small("tiny-siglip").tokenizer(PROMPTS)
+def test_siglips_tokenizer_reads_its_own_words(tmp_path):
+    tokens = trained("tiny-siglip", tmp_path).tokenizer(PROMPTS)
     assert tokens[0].tolist() == [2, 3, 4, 2, 5] + [0] * 11  # no end-of-text of CLIP's, padded to 16
 
 
-def test_scale_and_bias_are_those_of_the_logits():
-    clip, siglip = small("tiny-vit"), small("tiny-siglip")
+def test_a_random_twin_reads_bytes_where_its_words_are_a_hubs(tmp_path):
+    """a is 97; no word list means anything to random weights, and none has to be fetched. CLIP's comes with the library."""
+    twin = small("tiny-siglip")
+    assert twin.tokenizer(["a é"])[0].tolist() == [98, 33, 196, 170] + [0] * 12
+    assert twin.tokenizer(["x" * 99]).shape == (1, 16)
+    assert "prompts as bytes" in twin.upstream
+    assert "prompts as bytes" not in small("tiny-vit").upstream
+    assert "prompts as bytes" not in trained("tiny-siglip", tmp_path).upstream
+    with torch.inference_mode():
+        assert twin.text(PROMPTS).shape == (3, 64)
+
+
+def test_scale_and_bias_are_those_of_the_logits(tmp_path):
+    clip, siglip = small("tiny-vit"), trained("tiny-siglip", tmp_path)
     assert clip.logit_scale == pytest.approx(1 / 0.07)
     assert clip.logit_bias is None
     assert (siglip.logit_scale, siglip.logit_bias) == (pytest.approx(1 / 0.07), -10.0)
@@ -229,7 +247,7 @@ def test_a_tokenizer_out_of_reach_is_one_paragraph_and_soon(tmp_path):
     config = {"embed_dim": 16, "vision_cfg": VIT, "text_cfg": {**TEXT, "hf_tokenizer_name": "nobody-f31a/no-such-one"}}
     (tmp_path / "tiny-far.json").write_text(json.dumps(config))
     open_clip.add_model_config(tmp_path / "tiny-far.json")
-    backbone = small("tiny-far")
+    backbone = trained("tiny-far", tmp_path)
     started = time.monotonic()
     with pytest.raises(
         UsageError, match=r"tokenizer of tiny-far could not be had.*fetch_models.*reads no text"

@@ -18,9 +18,10 @@ from torchvision.models.vgg import make_layers as vgg_layers
 from torchvision.models.vision_transformer import VisionTransformer
 
 from benchkit.backbones import torchvision as component
+from benchkit.backbones._imagenet import labels_of
 from benchkit.backbones._torchvision_build import _converted, _load, known_weights
 from benchkit.backbones._torchvision_layers import FAMILIES, TorchvisionBackbone, classifier_of, layers_of
-from benchkit.backbones.base import Preprocess, module_state_hash
+from benchkit.backbones.base import Label, Preprocess, module_state_hash
 from benchkit.errors import UsageError
 
 SMALL = "shufflenet_v2_x0_5"  # 1.4 million parameters
@@ -291,6 +292,15 @@ def test_labels_are_imagenets_by_name_and_wordnet_id():
     tens = component.build(component.Settings(arch="resnet18", extra_kwargs={"num_classes": 10}), random=True, size=64)
     assert tens.labels == ()
     assert "logits" in tens.pools
+
+
+def test_names_in_imagenets_order_get_their_wordnet_ids():
+    info = ImageNetInfo("imagenet-1k")
+    names = [info.index_to_description(number) for number in range(1000)]  # "tench, Tinca tinca"
+    assert labels_of(names)[0] == Label("n01440764", ("tench", "Tinca tinca"))
+    assert {label.wnid for label in labels_of(names[::-1])} == {""}  # another order
+    assert labels_of(names[:3])[2].wnid == ""
+    assert labels_of(["a, b", "c"]) == (Label("", ("a", "b")), Label("", ("c",)))
 
 
 def published_file(entry: Any, state: dict[str, Any], home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ LEVELS = (
     ("compare", "report", "inspect", "commands", "interface", "__main__"),
 )
 LEVEL = {part: level for level, parts in enumerate(LEVELS) for part in parts}
-HEAVY = ("scipy", "matplotlib", "torch", "torchvision", "timm", "open_clip", "sklearn", "cv2", "pandas")
+HEAVY = ("scipy", "matplotlib", "torch", "torchvision", "timm", "open_clip", "transformers", "sklearn", "cv2", "pandas")
 EVAL_MAY = ("numpy", "h5py", "rich", "yaml", "benchkit")
 
 

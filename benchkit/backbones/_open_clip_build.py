@@ -15,6 +15,7 @@ from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_stat
 from benchkit.backbones._hub import from_hub, hub_folder, refused, to_copy
 from benchkit.backbones._open_clip_layers import OpenClipBackbone
 from benchkit.backbones._open_clip_tags import config, known_arch, own_size, preprocess_of, published_file
+from benchkit.backbones._sizes import check_size
 from benchkit.backbones._timm_build import seeded
 from benchkit.errors import UsageError
 from benchkit.provenance.identity import identity_hash
@@ -37,13 +38,17 @@ def build_open_clip(settings: Settings, *, size: int | None, random: bool, seed:
     net = seeded(seed, lambda: create(arch, preprocess.size)).eval()
     notes = load(net, path) if path else []
     name = arch if settings.weights is None else f"{arch}.{settings.weights}"
-    backbone = OpenClipBackbone(net, name, preprocess, lambda: get_tokenizer(arch)).eval()
+    by_bytes = random and bool(config(arch)["text_cfg"].get("hf_tokenizer_name"))
+    tokenizer = (lambda: bytes_of(net.context_length)) if by_bytes else (lambda: get_tokenizer(arch))
+    backbone = OpenClipBackbone(net, name, preprocess, tokenizer).eval()
     if preprocess.size != own_size(arch):
         _resize(backbone, preprocess.size, own_size(arch))
     backbone.notes = tuple(notes)
     # The configuration too: it holds what weights do not show, such as the activation.
     libraries = f"open_clip {open_clip.__version__}, timm {timm.__version__}"
-    backbone.upstream = f"{libraries}, {arch} {identity_hash(config(arch))[:8]}"
+    backbone.upstream = (
+        f"{libraries}, {arch} {identity_hash(config(arch))[:8]}{', prompts as bytes' if by_bytes else ''}"
+    )
     backbone.requires_grad_(False)
     return backbone
 
@@ -94,12 +99,11 @@ def _resize(backbone: OpenClipBackbone, size: int, own: int) -> None:
     Raises:
         UsageError: the model cannot take them.
     """
-    visual, stride = backbone.net.visual, backbone.stride
+    visual = backbone.net.visual
     if hasattr(visual, "attnpool"):
         raise UsageError(f"{backbone.name} has positions for images of {own} pixels only: use data.size={own}.")
-    if backbone.patch and size % stride:
-        good = " or ".join(str(side) for side in (size // stride * stride, size // stride * stride + stride) if side)
-        raise UsageError(f"size {size} is no multiple of {backbone.name}'s {stride}-pixel grid: use data.size={good}.")
+    if backbone.patch:
+        check_size(backbone.name, backbone.patch, size)
     try:
         if hasattr(visual, "trunk"):
             with _quiet():
@@ -110,6 +114,22 @@ def _resize(backbone: OpenClipBackbone, size: int, own: int) -> None:
         raise UsageError(
             f"{backbone.name} does not take images of {size} pixels ({reason}); its own size is {own}: use data.size={own}."
         ) from error
+
+
+def bytes_of(length: int) -> Callable[[list[str]], Tensor]:
+    """The UTF-8 bytes of a prompt as its tokens, 1 to 256, filled up with 0: for random weights, to which no vocabulary
+    means anything, so that a random twin needs no files of a hub.
+    """
+    import torch
+
+    def tokens(prompts: list[str]) -> Tensor:
+        rows = torch.zeros(len(prompts), length, dtype=torch.long)
+        for row, prompt in zip(rows, prompts, strict=True):
+            ids = torch.tensor(list(prompt.encode()[:length]), dtype=torch.long) + 1
+            row[: len(ids)] = ids
+        return rows
+
+    return tokens
 
 
 def get_tokenizer(arch: str) -> Callable[[list[str]], Tensor]:
@@ -123,7 +143,7 @@ def get_tokenizer(arch: str) -> Callable[[list[str]], Tensor]:
             return from_hub(lambda: open_clip.get_tokenizer(arch))
     except ImportError as error:
         raise UsageError(
-            f"the tokenizer of {arch} needs the library transformers: pip install transformers."
+            f"the tokenizer of {arch} needs the Python package transformers: `pip install 'benchkit[hf]'`."
         ) from error
     except Exception as error:
         raise refused(f"the tokenizer of {arch}", error, "use a head that reads no text") from error

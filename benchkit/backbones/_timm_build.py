@@ -13,6 +13,7 @@ import torch
 
 from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
 from benchkit.backbones._hub import from_hub, refused, to_copy
+from benchkit.backbones._sizes import check_size
 from benchkit.backbones._timm_labels import labels_of
 from benchkit.backbones._timm_layers import TimmBackbone
 from benchkit.backbones.base import Preprocess
@@ -133,10 +134,8 @@ def size_arguments(outline: Any, arch: str, size: int, own_size: int, pad: bool)
     if "img_size" not in accepted:
         return {}
     stride = int(outline.feature_info[-1]["reduction"])
-    if size != own_size and size % stride:
-        low = size // stride * stride
-        good = f"{low} or {low + stride}" if low else f"{stride}"
-        raise UsageError(f"size {size} is no multiple of {arch}'s {stride}-pixel grid: use data.size={good}.")
+    if size != own_size:
+        check_size(arch, stride, size)
     family = type(outline).__module__.rpartition(".")[2]
     if family in RESAMPLING:
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ PICTURE = "duplicates.png"
 DRAWN = 24  # pairs
 _ACROSS = 4  # pairs side by side
 _SHOWN = 6  # names in a line
+_WIDE = 32  # letters above a picture
 
 
 def report_copies(given: argparse.Namespace) -> int:
@@ -33,20 +34,22 @@ def report_copies(given: argparse.Namespace) -> int:
     places = read_places(folder, record, copies.views)
     groups = make_groups(copies, places)
     left_out = [*copies.left_out, *places.left_out]
-    flagged = {
+    flagged: dict[str, Any] = {
         "groups": len(groups),
         "items": flagged_items(groups, places),
         "thresholds": THRESHOLDS,
         "left_out": left_out,
     }
+    if not given.json:  # before the record is written: a folder that cannot be written can be looked at
+        _print(folder, groups, places, len(copies.views), left_out)
     record = write_flagged(folder, record, flagged)
     if given.json:
-        facts = {"views": len(copies.views), "counts": counts(groups), "looked_at": copies.looked_at}
-        print(
-            json.dumps({**facts, "groups": [g.plain(places) for g in groups], "flagged": record["flagged"]}, indent=1)
-        )
-    else:
-        _print(folder, record, groups, places, len(copies.views))
+        facts: dict[str, Any] = {"views": len(copies.views), "counts": counts(groups), "looked_at": copies.looked_at}
+        facts |= {"groups": [group.plain(places) for group in groups], "flagged": record["flagged"]}
+        print(json.dumps(facts, indent=1))
+    elif flagged["items"]:
+        count = f"{len(flagged['items'])} evaluated {'item' if len(flagged['items']) == 1 else 'items'}"
+        print("; ".join([f"flagged: {count}, named in record.json", *without_flagged(record)]))
     if given.plot and groups:
         path = _sheet(folder, groups, places)
         if not given.json:
@@ -78,7 +81,7 @@ def _finished(given: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
     return given.path, record
 
 
-def _print(folder: Path, record: Mapping[str, Any], groups: Sequence[Group], places: Places, views: int) -> None:
+def _print(folder: Path, groups: Sequence[Group], places: Places, views: int, left_out: Sequence[str]) -> None:
     from benchkit.duplicates.groups import counts
 
     said = ", ".join(f"{what} {number}" for what, number in counts(groups).items() if number and what != "groups")
@@ -86,12 +89,8 @@ def _print(folder: Path, record: Mapping[str, Any], groups: Sequence[Group], pla
     for group in groups:
         where = f"{group.where}, two labels" if group.two_labels else group.where
         print(f"  {where}; {', '.join(group.kinds)}: {_named(group, places)}")
-    flagged = record["flagged"]
-    for reason in flagged["left_out"]:
-        print(f"not checked: {reason}")
-    if flagged["items"]:
-        print(f"flagged: {len(flagged['items'])} evaluated items, named in record.json")
-        print(*without_flagged(record), sep="\n")
+    for reason in left_out:
+        print(f"note: {reason}")
 
 
 def _named(group: Group, places: Places) -> str:
@@ -126,7 +125,9 @@ def _sheet(folder: Path, groups: Sequence[Group], places: Places) -> Path:
         for axes, view, title in zip(two, pair, (kind, ""), strict=True):
             if view in pictures:
                 axes.imshow(pictures[view])
-            axes.set_title(f"{title}\n{_view(view, places)[-28:]}", fontsize=6, parse_math=False)
+            named = _view(view, places)
+            named = named if len(named) <= _WIDE else f"...{named[3 - _WIDE :]}"
+            axes.set_title(f"{title}\n{named}", fontsize=6, parse_math=False)
     figure.tight_layout()
     path = folder / PICTURE
     with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:

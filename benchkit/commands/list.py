@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,11 @@ def _run(given: argparse.Namespace) -> int:
     if given.tags:
         print(_tags(given.outputs))
     elif given.names:
-        lists = {"benchmarks": _benchmarks, "confs": _confs, **{kind: lambda k=kind: _components(k) for kind in KINDS}}
+        lists: dict[str, Callable[[], str]] = {
+            "benchmarks": _benchmarks,
+            "confs": _confs,
+            **{kind: partial(_components, kind) for kind in KINDS},
+        }
         print("\n\n".join(lists[name]() if name in lists else describe(name) for name in given.names))
     else:
         print("\n\n".join([_benchmarks(), _confs(), *map(_components, KINDS)]))

@@ -15,7 +15,9 @@ class FeatureSettings:
     """Which features of the backbone are kept."""
 
     layers: Any = setting("final", "final, last4, quarters, all, or numbers: blocks or stages from 0")
-    pool: str = setting("default", "default (the model's own), cls, mean, attn; dense heads read the patch map anyway")
+    pool: str = setting(
+        "default", "default (the model's own), cls, mean, attn, proj; dense heads read the patch map anyway"
+    )
     norm: bool = setting(False, "apply the model's final norm to inner layers too")
     dense_dtype: Literal["float16", "float32"] = setting(
         "float16", "how patch maps are stored: float16 or float32; pooled features are float32"

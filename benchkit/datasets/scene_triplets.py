@@ -29,8 +29,8 @@ LITTLE, MUCH = (0.2, 0.45), (0.65, 1.0)  # ranges of a change's strength
 class Settings(DataSettings):
     """Settings of the generated triplets."""
 
-    n_train: int = setting(192, "triplets in the train split")
-    n_test: int = setting(96, "triplets in the test split")
+    n_train: int = setting(128, "triplets in the train split")
+    n_test: int = setting(64, "triplets in the test split")
     seed: int = setting(0, "seed of the generator, together with each item's name")
     side: int = setting(224, "side of the rendered images in pixels")
 

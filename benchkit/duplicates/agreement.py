@@ -1,77 +1,74 @@
-"""Whether two thumbnails show the same photo: their pixels agree, as they are or in a frame of one of them."""
+"""How well two thumbnails agree: as they are, or after one was moved and scaled onto a part of the other.
+
+Measured on 440 photos of 22 classes (Caltech-101) with copies of 100 of them; the thresholds lie between these numbers:
+    found of 100, with features of efficientnet_lite0 (without features, where that differs):
+        JPEG of quality 50: 100. Half size: 100. Grey: 100. Mirrored: 100. Brighter by 1.2: 100, by 1.5: 95.
+        Cut off: 5 % at each side 99, mirrored too 99; 5 % at two sides 100 (92); 10 % at each 86 (66), 15 % 40 (2).
+        Turned by 2 degrees: 80. In a frame of 5 %: 41. Turned by 90 degrees: none.
+    agreement of such copies: above .82 but for 2 in 100; of different photos of one object up to .72, of scenes .59
+    false pairs: none among the 96,580 of the photos (6 are found, each truly one photo) nor among 1,999,000 of generated
+        scenes; 7 among 1,547,920 of the photos' quarters, 4 of them halves of something symmetric; 51 among 1,613,706 of
+        handwritten digits of 8 x 8 pixels. Successive frames of a film can agree like copies.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from benchkit.duplicates import alignment
 from benchkit.duplicates.pictures import SIDE, Pictures
 
+LEAST = 0.78  # agreement of copies
+LEAST_PLAIN = 0.95  # the same, where one of the pictures is plain
+PLAIN = (
+    0.5  # mean agreement of a plain picture with itself, two pixels aside: as handwritten digits, up to .45 in photos
+)
 CORRELATION = 0.9  # least, of grey values
-GRADIENT = 0.8  # least, of their differences between neighbours: shapes without detail have a high correlation
-COARSE = 0.75  # least correlation at half the resolution with which a pair is looked at closer
+STRONG = 0.5  # gradients above this share of a picture's own root mean square count alike: no border outweighs the rest
+COARSE = 0.75  # least correlation at half the resolution with which a frame is looked at closer
 TINT = 0.5  # least cosine of Cb and Cr, where both pictures have colours
 COLOURLESS = 3.0  # root mean square of Cb and Cr in a grey picture
 COVERED = 0.9  # least share of a frame that lies in the picture
 _BATCH = 128  # pairs at a time: they stay in the processor's cache
 
 
-@dataclass
-class Agreement:
-    """How well B pairs agree.
+def agreement(pictures: Pictures, first: np.ndarray, second: np.ndarray, mirrored: bool) -> np.ndarray:
+    """Compare P pairs of rows; `mirrored` turns the second of each left to right.
 
-    Attributes:
-        as_they_are, framed: (B, 2), correlation of grey values and of gradients; -1 where it was not looked at.
+    Returns:
+        (P, 2): the cosine of the gradients of both pictures as they are, and in the better frame; -1 where colours or
+        grey values differ.
     """
-
-    as_they_are: np.ndarray
-    framed: np.ndarray
-
-    def same(self) -> np.ndarray:
-        """bool (B,): the same picture in the same frame."""
-        return _enough(self.as_they_are)
-
-    def moved(self) -> np.ndarray:
-        """bool (B,): the same picture, one of them cropped."""
-        return ~self.same() & _enough(self.framed)
-
-    def strength(self) -> np.ndarray:
-        """(B,): the higher correlation of gradients."""
-        return np.maximum(self.as_they_are[:, 1], self.framed[:, 1])
+    starts = range(0, len(first), _BATCH)
+    parts = [_batch(pictures, first[i : i + _BATCH], second[i : i + _BATCH], mirrored) for i in starts]
+    return np.concatenate([np.zeros((0, 2), np.float32), *parts])
 
 
-def _enough(scores: np.ndarray) -> np.ndarray:
-    return (scores[:, 0] >= CORRELATION) & (scores[:, 1] >= GRADIENT)
+def plain(pictures: Pictures) -> np.ndarray:
+    """bool (N,): pictures with so little detail that others agree with them by chance."""
+    starts = range(0, len(pictures.grey), _BATCH)
+    parts = [_beside_itself(pictures.grey[i : i + _BATCH].astype(np.float32)) >= PLAIN for i in starts]
+    return np.concatenate([np.zeros(0, bool), *parts])
 
 
-def agreement(pictures: Pictures, first: np.ndarray, second: np.ndarray, mirrored: bool) -> Agreement:
-    """Compare pairs of rows; `mirrored` turns the second of each left to right."""
-    parts = [
-        _batch(pictures, first[start : start + _BATCH], second[start : start + _BATCH], mirrored)
-        for start in range(0, len(first), _BATCH)
-    ]
-    return Agreement(_joined([p.as_they_are for p in parts]), _joined([p.framed for p in parts]))
+def _beside_itself(grey: np.ndarray) -> np.ndarray:
+    """Mean agreement (B,) of pictures with themselves, moved by two pixels down, right, and along both diagonals."""
+    inner = np.zeros((1, SIDE, SIDE), np.float32)
+    inner[:, 2:-2, 2:-2] = 1
+    own = _gradient(grey, inner)
+    moved = [np.roll(grey, shift, axis=(1, 2)) for shift in ((2, 0), (0, 2), (2, 2), (2, -2))]
+    return np.mean([_cosine(own, _gradient(each, inner)) for each in moved], axis=0)
 
 
-def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.zeros((0, 2), np.float32)
-
-
-def _batch(pictures: Pictures, first: np.ndarray, second: np.ndarray, mirrored: bool) -> Agreement:
+def _batch(pictures: Pictures, first: np.ndarray, second: np.ndarray, mirrored: bool) -> np.ndarray:
     a, b = pictures.grey[first].astype(np.float32), pictures.grey[second].astype(np.float32)
     b = np.ascontiguousarray(b[:, :, ::-1]) if mirrored else b
-    found = np.full((2, len(a), 2), -1, np.float32)
+    found = np.full((len(a), 2), -1, np.float32)
     near = np.flatnonzero(_tints_agree(pictures.tint[first], pictures.tint[second], mirrored))
-    found[0, near] = _scores(a[near], b[near], np.ones((len(near), SIDE, SIDE), np.float32))
-    for inside, whole in ((a, b), (b, a)):
-        rest = near[~_enough(found[0, near])]
-        framed = _framed(inside[rest], whole[rest])
-        better = framed[:, 1] > found[1, rest, 1]
-        found[1, rest[better]] = framed[better]
-    return Agreement(*found)
+    found[near, 0] = _score(a[near], b[near], np.ones((len(near), SIDE, SIDE), np.float32))
+    rest = near[found[near, 0] < LEAST_PLAIN]
+    found[rest, 1] = np.maximum(_framed(a[rest], b[rest]), _framed(b[rest], a[rest]))
+    return found
 
 
 def _tints_agree(first: np.ndarray, second: np.ndarray, mirrored: bool) -> np.ndarray:
@@ -84,22 +81,22 @@ def _tints_agree(first: np.ndarray, second: np.ndarray, mirrored: bool) -> np.nd
 
 
 def _framed(inside: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Scores (B, 2) of pictures against the frames that they take up in others; -1 where they clearly take up none."""
-    found = np.full((len(inside), 2), -1, np.float32)
+    """Score (B,) of pictures against the frames that they take up in others; -1 where they clearly take up none."""
+    found = np.full(len(inside), -1, np.float32)
     frames = alignment.coarse(inside, whole)
     halves = alignment.halved(inside), alignment.cut_out(alignment.halved(whole), frames)
     near = np.flatnonzero(_correlation(*halves, np.ones_like(halves[0])) >= COARSE)
     frames = alignment.fine(inside[near], whole[near], frames[near])
     mask = alignment.covered(frames, SIDE).astype(np.float32)
-    scores = _scores(inside[near], alignment.cut_out(whole[near], frames), mask)
-    scores[mask.mean(axis=(1, 2)) < COVERED] = -1
-    found[near] = scores
+    score = _score(inside[near], alignment.cut_out(whole[near], frames), mask)
+    found[near] = np.where(mask.mean(axis=(1, 2)) < COVERED, -1, score)
     return found
 
 
-def _scores(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Correlation of grey values and of gradients where `mask` is 1; all (B, m, m)."""
-    return np.stack([_correlation(a, b, mask), _cosine(_gradient(a, mask), _gradient(b, mask))], axis=1)
+def _score(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Cosine of gradients where `mask` is 1, (B,); -1 where grey values do not correlate."""
+    detail = _cosine(_gradient(a, mask), _gradient(b, mask))
+    return np.where(_correlation(a, b, mask) >= CORRELATION, detail, -1)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -109,9 +106,14 @@ def _correlation(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 def _gradient(pictures: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    down = (pictures[:, 1:] - pictures[:, :-1]) * (mask[:, 1:] * mask[:, :-1])
-    right = (pictures[:, :, 1:] - pictures[:, :, :-1]) * (mask[:, :, 1:] * mask[:, :, :-1])
-    return np.concatenate([_flat(down), _flat(right)], axis=1)
+    """Down and right, (B, 2 x (m-1) x (m-1)), strong ones at length 1."""
+    down = pictures[:, 1:, :-1] - pictures[:, :-1, :-1]
+    right = pictures[:, :-1, 1:] - pictures[:, :-1, :-1]
+    valid = mask[:, 1:, 1:] * mask[:, :-1, :-1]
+    squares = down * down + right * right
+    usual = (squares * valid).sum(axis=(1, 2), keepdims=True) / np.maximum(valid.sum(axis=(1, 2), keepdims=True), 1)
+    weights = valid / np.sqrt(squares + STRONG**2 * usual + 1e-6)
+    return np.concatenate([_flat(down * weights), _flat(right * weights)], axis=1)
 
 
 def _flat(pictures: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from benchkit.duplicates.blocks import Found, Similarity, blocks_of_pairs, pairs
 from benchkit.duplicates.pictures import BITS, MIRROR, Pictures
 from benchkit.store.table import Table
 
-HAMMING = 12  # of 63 bits, at most
-COSINE = 0.9  # of centred features, at least
+HAMMING = 14  # of 63 bits, at most
+COSINE = 0.7  # of centred features, at least
 PER_VIEW = 20  # pairs that are looked at, per view: where all pictures are alike, the most similar ones
 PROJECTED = 256  # dimensions to which wider features are projected at random: near-1 cosines hardly change
 _READ = 4096  # rows

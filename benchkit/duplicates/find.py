@@ -7,17 +7,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchkit.duplicates.agreement import COARSE, CORRELATION, GRADIENT, TINT, agreement
+import numpy as np
+
+from benchkit.duplicates.agreement import COARSE, CORRELATION, LEAST, LEAST_PLAIN, PLAIN, TINT, agreement, plain
 from benchkit.duplicates.blocks import Found
 from benchkit.duplicates.candidates import COSINE, HAMMING, by_cosine, by_hash, pooled_key
 from benchkit.duplicates.pictures import BITS, Pictures, read_pictures
 from benchkit.progress import Progress
 from benchkit.store.table import Table
 
+Agreements = dict[tuple[int, int], np.ndarray]  # rows of a pair -> as they are, in a frame, mirrored
+
+MIRROR_MARGIN = 0.1  # a copy of something symmetric agrees mirrored too: it is called so only if that agrees better
 BYTES, REENCODED, MIRRORED, SIMILAR = "bytes", "re-encoded", "mirrored", "similar"
 KINDS = (BYTES, REENCODED, MIRRORED, SIMILAR)
-THRESHOLDS = {"hash_bits": BITS, "hamming": HAMMING, "cosine": COSINE, "tint": TINT, "coarse_correlation": COARSE,
-              "correlation": CORRELATION, "gradient_correlation": GRADIENT}  # fmt: skip
+THRESHOLDS = {"hash_bits": BITS, "hamming": HAMMING, "cosine": COSINE, "tint": TINT, "correlation": CORRELATION,
+              "coarse_correlation": COARSE, "agreement": LEAST, "plain": PLAIN, "agreement_plain": LEAST_PLAIN}  # fmt: skip
 
 
 @dataclass
@@ -76,14 +81,15 @@ def _compare(copies: Copies, pictures: Pictures, features: Table) -> None:
         copies.left_out.append("features were not compared: features.h5 holds none but an index into parts")
     rounds = 2 if key is None else 3
     progress = Progress(rounds * count * (count - 1) // 2, "duplicates", "pairs")
-    strengths: dict[tuple[str, str], float] = {}
+    agreements: Agreements = defaultdict(lambda: np.full(3, -1.0))
     for mirrored in (False, True):
         for found in _counted(by_hash(pictures, mirrored), "hash", copies, progress):
-            _take(copies, strengths, pictures, found, mirrored)
+            _look(agreements, pictures, found, mirrored)
     for found in _counted(by_cosine(features, key, pictures.names) if key else (), "cosine", copies, progress):
         for mirrored in (False, True):
-            _take(copies, strengths, pictures, found, mirrored)
+            _look(agreements, pictures, found, mirrored)
     progress.finish()
+    _decide(copies, pictures, agreements)
 
 
 def _counted(blocks: Iterable[Found], by: str, copies: Copies, progress: Progress) -> Iterator[Found]:
@@ -95,18 +101,28 @@ def _counted(blocks: Iterable[Found], by: str, copies: Copies, progress: Progres
         progress.advance(found.compared)
     if dropped:
         copies.left_out.append(
-            f"{dropped} pairs that are alike by {by} were not looked at: there are more of them than can be copies"
+            f"{dropped:,} further pairs are alike by {by}: only the most similar ones were looked at"
         )
 
 
-def _take(
-    copies: Copies, strengths: dict[tuple[str, str], float], pictures: Pictures, found: Found, mirrored: bool
-) -> None:
-    """Add the pairs of one block whose pixels agree; of two ways in which a pair agrees, the better one counts."""
+def _look(agreements: Agreements, pictures: Pictures, found: Found, mirrored: bool) -> None:
+    """Keep how the pairs of one block agree, where that is at all near enough to matter."""
     how = agreement(pictures, found.first, found.second, mirrored)
-    same, moved, strength = how.same(), how.moved(), how.strength()
-    for k in (same | moved).nonzero()[0]:
-        pair = pictures.names[found.first[k]], pictures.names[found.second[k]]
-        if strength[k] > strengths.get(pair, -1):
-            strengths[pair] = float(strength[k])
-            copies.pairs[pair] = MIRRORED if mirrored else REENCODED if same[k] else SIMILAR
+    for k in np.flatnonzero(how.max(axis=1, initial=-1) >= LEAST):
+        three = agreements[int(found.first[k]), int(found.second[k])]
+        values = (-1, -1, how[k].max()) if mirrored else (*how[k], -1)
+        np.maximum(three, values, out=three)
+
+
+def _decide(copies: Copies, pictures: Pictures, agreements: Agreements) -> None:
+    """Pairs that agree well enough are copies; of the ways in which a pair agrees, the best one counts."""
+    without_detail = plain(pictures)
+    for (i, j), three in agreements.items():
+        least = LEAST_PLAIN if without_detail[i] or without_detail[j] else LEAST
+        if three.max() >= least:
+            mirrored = three[2] > three[:2].max() + MIRROR_MARGIN or three[:2].max() < least
+            kind = MIRRORED if mirrored else REENCODED if three[0] >= least else SIMILAR
+            copies.pairs[pictures.names[i], pictures.names[j]] = kind
+    count = int(without_detail.sum())
+    if count:
+        copies.left_out.append(f"{count} views have so little detail that only copies which hardly differ are found")

@@ -30,7 +30,7 @@ class Group:
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of its pairs, in the order of KINDS; a view that is in two splits is the same in bytes."""
+        """The kinds of its pairs, in the order of KINDS; a view alone is the same in bytes."""
         return [kind for kind in KINDS if kind in self.pairs.values()] or [BYTES]
 
     @property
@@ -46,27 +46,25 @@ class Group:
 
 
 def make_groups(copies: Copies, places: Places) -> list[Group]:
-    """Groups of views that are linked by pairs, and views that two splits share; those across splits first."""
-    root = _roots(copies.pairs)
-    members: dict[str, list[str]] = {}
-    for view in sorted(places.of):
-        if view in root or len(places.splits(view)) > 1:
-            members.setdefault(root.get(view, view), []).append(view)
-    pairs: dict[str, dict[tuple[str, str], str]] = {name: {} for name in members}
+    """Groups of views that are linked by pairs, and views of two splits or labels; those across splits first.
+
+    The views of one item may look alike: that is what a triplet asks about.
+    """
+    found = _linked(copies.pairs)
+    paired = {view: number for number, views in enumerate(found) for view in views}
+    pairs: list[dict[tuple[str, str], str]] = [{} for _ in found]
     for pair, kind in sorted(copies.pairs.items()):
-        pairs[root[pair[0]]][pair] = kind
-    groups = [_group(views, pairs[name], places) for name, views in members.items()]
+        pairs[paired[pair[0]]][pair] = kind
+    alone = [view for view in places.of if view not in paired]
+    shared = [view for view in alone if len(places.splits(view)) > 1 or len(places.labels(view)) > 1]
+    groups = [_group(views, how, places) for views, how in zip(found, pairs, strict=True)]
+    groups += [_group([view], {}, places) for view in shared]
+    groups = [group for group in groups if BYTES in group.kinds or len(_items(group, places)) > 1]
     return sorted(groups, key=lambda g: (g.where != ACROSS, not g.two_labels, g.where, g.views))
 
 
-def _group(views: list[str], pairs: dict[tuple[str, str], str], places: Places) -> Group:
-    splits = set().union(*(places.splits(view) for view in views))
-    labels = set().union(*(places.labels(view) for view in views))
-    return Group(views, pairs, ACROSS if len(splits) > 1 else f"within {splits.pop()}", sorted(labels))
-
-
-def _roots(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """For every view in a pair, one view that stands for all that are linked with it."""
+def _linked(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """The groups that pairs make, each in name order, in the order of their first views."""
     parent: dict[str, str] = {}
 
     def top(view: str) -> str:
@@ -77,7 +75,20 @@ def _roots(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     for first, second in pairs:
         low, high = sorted((top(first), top(second)))
         parent[high] = low
-    return {view: top(view) for view in list(parent)}
+    groups: dict[str, list[str]] = {}
+    for view in sorted(parent):
+        groups.setdefault(top(view), []).append(view)
+    return list(groups.values())
+
+
+def _group(views: list[str], pairs: dict[tuple[str, str], str], places: Places) -> Group:
+    splits = set().union(*(places.splits(view) for view in views))
+    labels = set().union(*(places.labels(view) for view in views))
+    return Group(views, pairs, ACROSS if len(splits) > 1 else f"within {splits.pop()}", sorted(labels))
+
+
+def _items(group: Group, places: Places) -> set[tuple[str, str]]:
+    return {(place.split, place.item) for view in group.views for place in places.of[view]}
 
 
 def flagged_items(groups: Iterable[Group], places: Places) -> dict[str, str]:
@@ -102,7 +113,7 @@ def _reason(found: list[tuple[str, Group]], places: Places) -> str:
             return f"{ACROSS}: {other} ({_kind(group, view, other)})"
     for view, group in found:
         if group.two_labels:
-            other = next(v for v in group.views if places.labels(v) != places.labels(view))
+            other = next((v for v in group.views if places.labels(v) != places.labels(view)), view)
             return f"two labels: {other} ({_kind(group, view, other)})"
     return ""
 

@@ -62,7 +62,8 @@ def read_places(folder: Path, record: Mapping[str, Any], views: Sequence[str]) -
     left_out: list[str] = []
     if train is not None and train != split and not _add_train(of, folder, train, data.get("train_targets")):
         left_out.append(
-            f"double labels with or within {train} were not checked: the targets of {train} are not below the outputs folder"
+            f"labels of {train} are not known, so only {split} was checked for two labels: the targets of {train} are not "
+            "below the outputs folder"
         )
     for view in views:
         if view not in of:

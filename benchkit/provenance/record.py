@@ -15,6 +15,8 @@ Schema 1, top-level keys:
     files                   sha256, bytes and content hash of every file the record speaks of
     seal                    sha256 of all the rest
     scores                  per metric: value, interval, floor, direction, unit, undefined items (null before eval)
+    flagged                 of `doctor --data`, where it was run: groups of copies, evaluated items that are copies and why,
+                            thresholds, what was not checked, and the scores without those items
 """
 
 from __future__ import annotations
