@@ -214,10 +214,10 @@ class TestClassifier:
             ("", ("cup",)),
         ]
         head = self.prepared(["crane", "egyptian_cat", "Cup", "n03126707"], labels)
-        assert head.matched == {1: [2], 2: [3], 3: [1]}
-        assert head.ambiguous[0].startswith("crane (n02012849 / crane")
+        assert head.matching.matched == {1: [2], 2: [3], 3: [1]}
+        assert head.matching.ambiguous[0].startswith("crane (n02012849 / crane")
         head = self.prepared(["crane", "cup"], labels, map={"crane": "n02012849"})
-        assert head.matched == {0: [0], 1: [3]}
+        assert head.matching.matched == {0: [0], 1: [3]}
 
     def test_several_labels_of_a_class_add_up(self):
         labels = [("", ("tabby",)), ("", ("lynx",)), ("", ("pug",))]
@@ -230,7 +230,7 @@ class TestClassifier:
         head = Classifier(ClassifierSettings())
         meta = {"classes": ["c1", "c2"], "class_names": ["Pug", "lynx"]}
         head.prepare(ModelSide("toy", [("", ("lynx",)), ("", ("pug", "pug-dog"))]), meta)
-        assert head.matched == {0: [1], 1: [0]}
+        assert head.matching.matched == {0: [1], 1: [0]}
 
     @pytest.mark.parametrize(
         ("classes", "mapping", "message"),

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 from benchkit.commands._shared import guarded, parse, parser, say
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from benchkit.commands._pictures import TagFiles
     from benchkit.eval.base import Benchmark
 
@@ -119,10 +117,10 @@ def _dense(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
     field, frames, rows = family.needs[0], Frames(record), []
     for item, caption in captions.items():
         prediction, target, thumb = files.item(item)
-        pair: list[np.ndarray] = [prediction[field], target[field]]
-        image = frames.image(item, thumb, (pair[1].shape[0], pair[1].shape[1]))
-        shown = viz.panels(field, *pair, target["meta"], image)
-        rows.append(viz.Row(caption, shown, viz.present_in(field, *pair, target["meta"])))
+        predicted, truth, meta = prediction[field], target[field], target["meta"]
+        image = frames.image(item, thumb, (truth.shape[0], truth.shape[1]))
+        present = viz.present_in(field, predicted, truth, meta)
+        rows.append(viz.Row(caption, viz.panels(field, predicted, truth, meta, image), present))
     if not all(len(row.panels) == len(rows[0].panels) for row in rows):  # some without image and thumbnail
         rows = [viz.Row(row.caption, row.panels[-3:], row.present) for row in rows]
     if frames.from_thumbs:

@@ -17,7 +17,6 @@ from benchkit.errors import UsageError
 from benchkit.heads._labels import REST, Matching
 from benchkit.heads.base import Head, ModelSide, Wants
 from benchkit.settings import setting
-from benchkit.store.maps import Maps
 
 
 @dataclasses.dataclass
@@ -68,8 +67,8 @@ class Segmenter(Head):
         self.adds = model.masks_are
         return []
 
-    def predict(self, key: str, features: Maps, threads: int) -> dict[str, Any]:
-        """`mask`, uint8 (uint16 above 255 classes) (h, w), and `grid`, int32 (N, 2).
+    def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
+        """Of maps (a `benchkit.store.maps.Maps`): `mask`, uint8 (uint16 above 255 classes) (h, w), and `grid`, int32 (N, 2).
 
         Raises:
             UsageError: the maps have another number of classes than there are names.

@@ -111,9 +111,10 @@ def _draw(axes: Any, panel: Panel) -> None:
 def _legend(figure: Any, present: Sequence[int], classes: Sequence[str], colours: np.ndarray) -> None:
     from matplotlib.patches import Patch
 
-    patches = [Patch(color=colours[k] / 255, label=classes[k]) for k in present]
-    patches += [Patch(color=RIGHT / 255, label="right"), Patch(color=WRONG / 255, label="wrong")] if present else []
-    patches.append(Patch(color=maps.INVALID / 255, label="invalid: nothing known, or ignored"))
+    named = [(colours[k], classes[k]) for k in present]
+    named += [(RIGHT, "right"), (WRONG, "wrong")] if present else []
+    named.append((maps.INVALID, "invalid: nothing known, or ignored"))
+    patches = [Patch(color=tuple((colour / 255).tolist()), label=name) for colour, name in named]
     drawn = figure.legend(handles=patches, fontsize=7, ncols=6, loc="lower center", frameon=False)
     for text in drawn.get_texts():
         text.set_parse_math(False)
@@ -142,9 +143,10 @@ def _map(prediction: np.ndarray, target: np.ndarray, meta: Mapping[str, Any]) ->
         return _numbers(prediction, target, np.isfinite(target), np.isfinite(prediction), str(meta.get("unit", "")))
     if target.shape[2] == 2:
         return _orientation(prediction, target)
-    lengths = [np.linalg.norm(each, axis=2) for each in (prediction, target, prediction - target)]
-    shown = _numbers(*lengths[:2], np.isfinite(lengths[1]), np.isfinite(lengths[0]), f"{meta.get('unit', '')} (length)")
-    return [*shown[:2], _error(lengths[2], np.isfinite(lengths[2]), str(meta.get("unit", "")))]
+    unit = str(meta.get("unit", ""))
+    here, there, apart = (np.linalg.norm(each, axis=2) for each in (prediction, target, prediction - target))
+    shown = _numbers(here, there, np.isfinite(there), np.isfinite(here), f"{unit} (length)")
+    return [*shown[:2], _error(apart, np.isfinite(apart), unit)]
 
 
 def _numbers(
@@ -162,7 +164,7 @@ def _normals(prediction: np.ndarray, target: np.ndarray, meta: Mapping[str, Any]
     note = "red: right, green: up, blue: towards the camera"
     pictures = [("target", target), ("prediction", prediction)]
     shown = [Panel(name, maps.normals_picture(vectors), None, note) for name, vectors in pictures]
-    valid = target.any(axis=-1) & prediction.any(axis=-1)
+    valid = _directed(target) & _directed(prediction)
     degrees = np.zeros(valid.shape, np.float32)
     degrees[valid] = angles_of.angles(prediction[valid][:, None], target[valid][:, None])
     return [*shown, _error(degrees, valid, "degrees")]
@@ -171,11 +173,16 @@ def _normals(prediction: np.ndarray, target: np.ndarray, meta: Mapping[str, Any]
 def _orientation(prediction: np.ndarray, target: np.ndarray) -> list[Panel]:
     """Vectors of the doubled angle; a vector of length 0 has none."""
     scale = Scale(0, 180, "degrees", WHEEL)
-    shown, valid = [], target.any(axis=-1)
+    shown, valid = [], _directed(target)
     for name, vectors in (("target", target), ("prediction", prediction)):
         degrees = np.degrees(np.arctan2(vectors[..., 1], vectors[..., 0])) / 2 % 180
-        shown.append(Panel(name, maps.values_picture(degrees, vectors.any(axis=-1), 0, 180, WHEEL), scale))
+        shown.append(Panel(name, maps.values_picture(degrees, _directed(vectors), 0, 180, WHEEL), scale))
     return [*shown, _error(orientation.angles(prediction, target), valid, "degrees")]
+
+
+def _directed(vectors: np.ndarray) -> np.ndarray:
+    """Bool (h, w): vectors that are not zero."""
+    return np.linalg.norm(vectors, axis=-1) > 0
 
 
 def _error(values: np.ndarray, valid: np.ndarray, unit: str) -> Panel:
