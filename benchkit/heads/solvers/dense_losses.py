@@ -88,33 +88,47 @@ def binary_cross_entropy(logits: Tensor, truth: Tensor, valid: Tensor) -> Tensor
 
 def scale_invariant(predicted: Sequence[Tensor], true: Sequence[Tensor], valid: Sequence[Tensor]) -> Tensor:
     """sqrt(mean g^2 - sigma (mean g)^2) over the valid pixels of all images; (H, W) each, metres, valid bool."""
-    pairs = zip(predicted, true, valid, strict=True)
-    g = torch.cat([(_log(p) - _log(t))[v] for p, t, v in pairs])
-    return (g.square().mean() - SIGMA * g.mean().square()).clamp(min=_LEAST_SQUARE).sqrt()
+    return _scale_invariant(_gaps(predicted, true, valid), valid)
 
 
 def gradient(predicted: Sequence[Tensor], true: Sequence[Tensor], valid: Sequence[Tensor]) -> Tensor:
     """The multi-scale gradient loss of log depth; arguments as of `scale_invariant`."""
-    total = predicted[0].new_zeros(())
-    for step in STEPS:
-        change, count = predicted[0].new_zeros(()), predicted[0].new_zeros(())
-        for p, t, v in zip(predicted, true, valid, strict=True):
-            ok = v[::step, ::step]
-            g = torch.where(ok, _log(p[::step, ::step]) - _log(t[::step, ::step]), 0)
-            change = change + ((g[:-2] - g[2:]).abs() * (ok[:-2] & ok[2:])).sum()
-            change = change + ((g[:, :-2] - g[:, 2:]).abs() * (ok[:, :-2] & ok[:, 2:])).sum()
-            count = count + ok.sum()
-        total = total + change / count.clamp(min=1)
-    return total
+    return _gradient(_gaps(predicted, true, valid), valid)
+
+
+def depth_loss(predicted: Sequence[Tensor], true: Sequence[Tensor], valid: Sequence[Tensor]) -> Tensor:
+    """10 x scale-invariant + .5 x gradient; at least one pixel is valid."""
+    gaps = _gaps(predicted, true, valid)
+    return SCALE_WEIGHT * _scale_invariant(gaps, valid) + GRADIENT_WEIGHT * _gradient(gaps, valid)
+
+
+def _gaps(predicted: Sequence[Tensor], true: Sequence[Tensor], valid: Sequence[Tensor]) -> list[Tensor]:
+    """g, (H, W) each, 0 where not valid: made once, since logarithms are most of the work."""
+    return [torch.where(v, _log(p) - _log(t), 0) for p, t, v in zip(predicted, true, valid, strict=True)]
 
 
 def _log(depth: Tensor) -> Tensor:
     return torch.log(depth + LOG_SHIFT)
 
 
-def depth_loss(predicted: Sequence[Tensor], true: Sequence[Tensor], valid: Sequence[Tensor]) -> Tensor:
-    """10 x scale-invariant + .5 x gradient; at least one pixel is valid."""
-    return SCALE_WEIGHT * scale_invariant(predicted, true, valid) + GRADIENT_WEIGHT * gradient(predicted, true, valid)
+def _scale_invariant(gaps: Sequence[Tensor], valid: Sequence[Tensor]) -> Tensor:
+    count = sum(int(v.sum()) for v in valid)
+    mean = torch.stack([g.sum() for g in gaps]).sum() / count
+    square = torch.stack([g.square().sum() for g in gaps]).sum() / count
+    return (square - SIGMA * mean.square()).clamp(min=_LEAST_SQUARE).sqrt()
+
+
+def _gradient(gaps: Sequence[Tensor], valid: Sequence[Tensor]) -> Tensor:
+    total = gaps[0].new_zeros(())
+    for step in STEPS:
+        change, count = gaps[0].new_zeros(()), gaps[0].new_zeros(())
+        for gap, v in zip(gaps, valid, strict=True):
+            g, ok = gap[::step, ::step], v[::step, ::step]
+            change = change + ((g[:-2] - g[2:]).abs() * (ok[:-2] & ok[2:])).sum()
+            change = change + ((g[:, :-2] - g[:, 2:]).abs() * (ok[:, :-2] & ok[:, 2:])).sum()
+            count = count + ok.sum()
+        total = total + change / count.clamp(min=1)
+    return total
 
 
 def angles(predicted: Tensor, true: Tensor) -> Tensor:

@@ -207,19 +207,22 @@ class Normals(_Linear):
         return (truth != 0).any(axis=2)
 
     def loss(self, outputs: Sequence[Output], truths: Sequence[np.ndarray], tally: Tally | None) -> Tensor:
-        found, true = [], []
+        parts, pixels = [], 0
         for output, truth in zip(outputs, truths, strict=True):
-            valid = _on(output, self.valid(truth))
-            found.append(self._at_full_size(output, truth)[:, valid])
-            true.append(_on(output, truth.astype(np.float32)).permute(2, 0, 1)[:, valid])
-        values = torch.cat(found, dim=1)
-        angle = losses.angles(values[:3], torch.cat(true, dim=1))
-        kappa = losses.concentration(values[3]) if self.with_uncertainty else None
+            weight = _on(output, self.valid(truth).astype(np.float32)).flatten()
+            true = _on(output, truth.astype(np.float32)).permute(2, 0, 1).flatten(1)
+            values = self._at_full_size(output, truth).flatten(1)
+            angle = losses.angles(values[:3], true)
+            kappa = losses.concentration(values[3]) if self.with_uncertainty else None
+            each = angle if kappa is None else losses.uncertainty(angle, kappa)
+            parts.append((each * weight).sum())
+            pixels += int(weight.sum())
+            if tally is not None:
+                tally["radians"] += float((angle.detach() * weight).sum())
+                tally["low_kappa"] += 0 if kappa is None else int(((kappa < LOW_KAPPA) & (weight > 0)).sum())
         if tally is not None:
-            tally["pixels"] += angle.numel()
-            tally["radians"] += float(angle.detach().sum())
-            tally["low_kappa"] += 0 if kappa is None else int((kappa < LOW_KAPPA).sum())
-        return angle.mean() if kappa is None else losses.uncertainty(angle, kappa).mean()
+            tally["pixels"] += pixels
+        return sum(parts[1:], parts[0]) / pixels
 
     def read(self, values: Tensor) -> np.ndarray:
         return functional.normalize(values[:3], dim=0).permute(1, 2, 0).numpy()
