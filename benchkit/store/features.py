@@ -128,7 +128,7 @@ class TagFeatures:
         for position in positions:
             by_part.setdefault(int(index[position, 0]), []).append(position)
         for number, found in by_part.items():
-            part = self._parts[self.meta["parts"][number]]
+            part = self._parts.reading(self.meta["parts"][number], f"features/{key}")
             rows = [int(index[position, 1]) for position in found]
             self._check_images(part, found, rows)
             yield part, found, rows

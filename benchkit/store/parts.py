@@ -17,6 +17,25 @@ class OpenParts:
     def __init__(self, folder: Path, identity_hash: str) -> None:
         self.folder, self.identity_hash = folder, identity_hash
         self._open: OrderedDict[str, Table] = OrderedDict()
+        self._light: dict[str, Table] = {}
+
+    def reading(self, part: str, column: str) -> Table:
+        """The part, for reading rows of one column.
+
+        Parts that were open once are not opened again: items in random order, of more parts than are kept open, would cost
+        milliseconds each.
+
+        Raises:
+            RunError: as by `[]`.
+        """
+        light = self._light.get(part)
+        if light is not None and light.reads(column):
+            return light
+        if len(self._open) >= OPEN and part not in self._open:
+            name, table = self._open.popitem(last=False)
+            table.detach()
+            self._light[name] = table
+        return self[part]
 
     def __getitem__(self, part: str) -> Table:
         """The part, open.
@@ -41,6 +60,7 @@ class OpenParts:
 
     def close(self) -> None:
         """Close every part."""
-        for table in self._open.values():
+        for table in (*self._open.values(), *self._light.values()):
             table.close()
         self._open.clear()
+        self._light.clear()

@@ -29,9 +29,10 @@ class Extent:
         self.dtype: np.dtype = dataset.dtype
         self.shape: tuple[int, ...] = dataset.shape
         self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
-        self._dataset = dataset
+        self._dataset: h5py.Dataset | None = dataset
         self._offset = dataset.id.get_offset()  # None where nothing is stored, or not in one piece
-        self._descriptor = dataset.file.id.get_vfd_handle()
+        self._descriptor: int | None = dataset.file.id.get_vfd_handle()
+        self._path: str = dataset.file.filename
 
     def fill(self, rows: np.ndarray, start: int) -> None:
         """Read rows from `start` on into a C-contiguous array of this dtype.
@@ -41,16 +42,29 @@ class Extent:
         """
         if not rows.size:
             return
-        if self._offset is None:
+        if self._descriptor is None or self._dataset is None:
+            descriptor = os.open(self._path, os.O_RDONLY)
+            try:
+                self._read(descriptor, rows, start)
+            finally:
+                os.close(descriptor)
+        elif self._offset is None:
             self._dataset.read_direct(rows, np.s_[start : start + len(rows)])
-            return
+        else:
+            self._read(self._descriptor, rows, start)
+
+    def _read(self, descriptor: int, rows: np.ndarray, start: int) -> None:
         view = rows.reshape(-1).view(np.uint8).data
         position = self._offset + start * self.row_bytes
         while len(view):
-            count = os.preadv(self._descriptor, [view[:STEP]], position)
+            count = os.preadv(descriptor, [view[:STEP]], position)
             if not count:
                 raise OSError(f"it ends at byte {position}, inside its data")
             view, position = view[count:], position + count
+
+    def detach(self) -> None:
+        """From now on open the file for each reading: HDF5 may close it."""
+        self._dataset = self._descriptor = None
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Unchecked rows start..stop."""
@@ -84,6 +98,11 @@ class RowsReader:
             if len(broken):
                 raise self._broken(start + begin + int(broken[0]))
         return rows
+
+    def detach(self) -> None:
+        """Keep what is small, so that HDF5 may close the file."""
+        self._sums = self.sums
+        self.extent.detach()
 
     @property
     def rows_per_step(self) -> int:
@@ -122,6 +141,12 @@ class RaggedReader:
     def offsets(self) -> np.ndarray:
         """Where items begin and end in the values, int64 (N + 1,), not checked: `item` does."""
         return self._offsets.rows(0, self._offsets.shape[0])
+
+    def detach(self) -> None:
+        """Keep what is small, so that HDF5 may close the file."""
+        self._sums, _, _ = self.sums, self.shapes, self.offsets
+        for extent in (self._values, self._offsets, self._shapes):
+            extent.detach()
 
     def item(self, row: int) -> np.ndarray:
         """One checked item in its own shape."""

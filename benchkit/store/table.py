@@ -131,6 +131,19 @@ class Table:
         self._readers.clear()
         self._file.close()
 
+    def reads(self, column: str) -> bool:
+        """Whether the column has been read from."""
+        return column in self._readers
+
+    def detach(self) -> None:
+        """Let go of the file but for reading on from the columns read so far: names, checksums and places are kept.
+
+        An open HDF5 file takes .4 MB and a handle, and opening it milliseconds; what is kept takes kilobytes.
+        """
+        for each in self._readers.values():
+            each.detach()
+        self._file.close()
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         try:
