@@ -235,6 +235,94 @@ def test_torchvision_masks_are_those_of_its_own_forward(arch: str):
     assert component.build(component.settings(arch=arch), random=True).preprocess.size == 520
 
 
+NAMES = {"0": "wall", "1": "floor", "2": "box"}
+SEGFORMER: dict[str, Any] = {
+    "model_type": "segformer", "architectures": ["SegformerForSemanticSegmentation"], "depths": [1, 1, 1, 1],
+    "hidden_sizes": [8, 8, 16, 16], "num_attention_heads": [1, 1, 2, 2], "decoder_hidden_size": 16, "id2label": NAMES,
+}  # fmt: skip
+MASK2FORMER: dict[str, Any] = {
+    "model_type": "mask2former", "architectures": ["Mask2FormerForUniversalSegmentation"], "id2label": NAMES,
+    "hidden_dim": 32, "feature_size": 32, "mask_feature_size": 32, "encoder_feedforward_dim": 16, "dim_feedforward": 16,
+    "encoder_layers": 1, "decoder_layers": 2, "num_attention_heads": 2, "num_queries": 5,
+    "backbone_config": {
+        "model_type": "swin", "embed_dim": 8, "depths": [1, 1, 1, 1], "num_heads": [1, 1, 1, 1], "window_size": 4,
+        "image_size": 64, "out_features": ["stage1", "stage2", "stage3", "stage4"],
+    },
+}  # fmt: skip
+
+
+class TestTransformers:
+    image = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+
+    def made(self, config: dict[str, Any]) -> Any:
+        component = registry.find("backbones", "transformers")
+        backbone = component.build(component.settings(config=dict(config)), size=64, random=True)
+        assert backbone.pools == ("masks",)
+        assert backbone.stride == 4
+        assert [label.names for label in backbone.labels] == [("wall",), ("floor",), ("box",)]
+        return backbone
+
+    @torch.inference_mode()
+    def test_segformer(self):
+        transformers = pytest.importorskip("transformers")
+        backbone = self.made(SEGFORMER)
+        found = backbone(self.image, ["masks@final"])["masks@final"]
+        assert found.shape == (2, 3, 16, 16)
+        processor = transformers.SegformerImageProcessor()
+        output = backbone.net(pixel_values=self.image)
+        own = processor.post_process_semantic_segmentation(output, target_sizes=[(50, 60)] * 2)
+        for maps, mask in zip(found.numpy(), own, strict=True):
+            np.testing.assert_array_equal(mask_of(maps, (50, 60), {0: [0], 1: [1], 2: [2]}), mask.numpy())
+
+    @torch.inference_mode()
+    def test_mask2former(self):
+        transformers = pytest.importorskip("transformers")
+        backbone = self.made(MASK2FORMER)
+        assert backbone.masks_are == "probabilities"
+        found = backbone(self.image, ["masks@final"])["masks@final"]
+        output = backbone.net(pixel_values=self.image)
+        classes = output.class_queries_logits.exp() / output.class_queries_logits.exp().sum(-1, keepdim=True)
+        by_hand = sum(
+            classes[:, q, :3, None, None] / (1 + (-output.masks_queries_logits[:, q, None]).exp()) for q in range(5)
+        )
+        torch.testing.assert_close(found, by_hand)
+        own = transformers.Mask2FormerImageProcessor().post_process_semantic_segmentation(
+            output, target_sizes=[(64, 64)] * 2, return_segmentation_scores=True
+        )
+        large = functional.interpolate(found, (64, 64), mode="bilinear")
+        for mine, theirs in zip(large, own, strict=True):  # which resizes before the sigmoid too
+            assert (mine - theirs["segmentation_scores"]).abs().max() < 0.05 * theirs[
+                "segmentation_scores"
+            ].std() + 0.01
+
+    def test_the_whole_way(self, tmp_path: Path):
+        pytest.importorskip("transformers")
+        conf = {"model": {"random": True, "backbone": {"name": "transformers", "config": SEGFORMER, "size": 64}}}
+        import yaml
+
+        given = ("model.head.name=segmenter", "data.n_test=2", "data.side=64", "model.head.map.sphere=box")
+        with pytest.raises(UsageError, match="matched to box and sphere"):
+            run(tmp_path, yaml.safe_dump(conf), "semantic_segmentation", *given)
+        end = run(tmp_path, yaml.safe_dump(conf), "semantic_segmentation", *given[:-1])
+        found = evaluate("semantic_segmentation", end.tag, outputs=tmp_path / "outputs").summaries
+        assert (found["covered_classes"], found["model_classes"]) == (3, 3)
+
+
+def test_show_draws_the_folders_own_image(tmp_path: Path, flags: Path, monkeypatch: pytest.MonkeyPatch):
+    from benchkit.__main__ import main
+    from benchkit.viz import panels
+
+    seen, sheet = [], panels.sheet
+    monkeypatch.setattr(panels, "sheet", lambda figure, rows, *more: (seen.extend(rows), sheet(figure, rows, *more)))
+    given = (f"data.root={flags}", "data.classes=[red,green,blue]")
+    end = run(tmp_path, by_colour("labels: [red, green, blue]"), "semantic_segmentation", *given)
+    assert main(["show", "semantic_segmentation", end.tag, "--outputs", str(tmp_path / "outputs")]) == 0
+    shown = {row.caption: row.panels[0].picture for row in seen}
+    for caption, name in zip(sorted(shown), "ab", strict=True):
+        own = np.asarray(Image.open(flags / "test" / "images" / f"{name}.png"))
+        np.testing.assert_array_equal(shown[caption], own)
+
+
 BIRD = """
 model:
   backbone: {name: module, path: deeplab_mnv2.DeepLab, size: 513, mean: [.5, .5, .5], std: [.5, .5, .5], labels: [voc],

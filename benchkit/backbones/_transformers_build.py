@@ -27,6 +27,7 @@ except ImportError as missing:
 from benchkit.backbones._transformers_images import preprocess_of
 from benchkit.backbones._transformers_layers import TransformersBackbone
 from benchkit.backbones._transformers_layouts import patch_of
+from benchkit.backbones._transformers_masks import MASKS, TransformersSegmenter
 from benchkit.backbones._transformers_source import Source, quiet
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ POOLERS = ("pooler.", "vit.pooler.", "deit.pooler.")  # BERT's, which no classif
 
 def build_transformers(
     settings: Settings, *, size: int | None, random: bool, seed: int, pad: bool
-) -> TransformersBackbone:
+) -> TransformersBackbone | TransformersSegmenter:
     """See `benchkit.backbones.transformers.build`."""
     path = None if random else find_checkpoint(settings.checkpoint)
     name = (settings.model_id or str(settings.config.get("model_type", ""))).rstrip("/").rpartition("/")[2]
@@ -75,7 +76,7 @@ def build_transformers(
 def fetch_transformers(settings: Settings) -> list[Path]:
     """See `benchkit.backbones.transformers.fetch`."""
     backbone = build_transformers(settings, size=None, random=False, seed=0, pad=False)
-    if backbone.logit_scale is not None:
+    if isinstance(backbone, TransformersBackbone) and backbone.logit_scale is not None:
         backbone.tokenizer()
     source = Source(settings)
     files = [Path(source.where)] if source.local and source.where else [hub_folder(settings.model_id or "")]
@@ -90,7 +91,7 @@ def _class_of(config: Any, *, head: bool = True) -> Any:
         UsageError: the library has no such model.
     """
     named = str((getattr(config, "architectures", None) or [""])[0])
-    if head and named.endswith(HEADS) and hasattr(transformers, named):
+    if head and named.endswith((*HEADS, *MASKS)) and hasattr(transformers, named):
         return getattr(transformers, named)
     try:
         found = transformers.MODEL_MAPPING[type(config)]
@@ -165,9 +166,13 @@ def _unwrapped(name: str) -> str:
     return name
 
 
-def _understood(net: Any, name: str, preprocess: Preprocess, source: Source) -> TransformersBackbone:
+def _understood(
+    net: Any, name: str, preprocess: Preprocess, source: Source
+) -> TransformersBackbone | TransformersSegmenter:
     kind, size = type(net).__name__, preprocess.size
     try:
+        if kind.endswith(MASKS):
+            return TransformersSegmenter(net, name, preprocess)
         return TransformersBackbone(net, name, preprocess, source.tokenizer)
     except UsageError as error:
         raise UsageError(
@@ -181,10 +186,10 @@ def _understood(net: Any, name: str, preprocess: Preprocess, source: Source) -> 
         ) from error
 
 
-def _try_shapes(backbone: TransformersBackbone) -> None:
+def _try_shapes(backbone: TransformersBackbone | TransformersSegmenter) -> None:
     size, step = backbone.preprocess.size, backbone.stride
     try:
-        backbone.shapes(size, size + step, ["patch@final"])
+        backbone.shapes(size, size + step, ["patch@final" if "patch" in backbone.pools else "masks@final"])
     except (RuntimeError, ValueError, UsageError) as error:
         raise UsageError(
             f"{backbone.name} takes images of one size only, so data.resize=pad cannot be used: use crop or squash."

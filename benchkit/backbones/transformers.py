@@ -1,4 +1,4 @@
-"""Vision models, and image towers of image-text models, of Hugging Face transformers."""
+"""Vision models, segmentation models and image towers of image-text models, of Hugging Face transformers."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ class Frames:
         try:
             component = find("datasets", data["name"])
             settings = component.settings(**{key: value for key, value in data.items() if key != "name"})
-            return FramedTruth(component.build(settings), self.preprocess)
+            dataset = component.build(settings)
+            dataset.items(settings.split)  # folders are read
+            return FramedTruth(dataset, self.preprocess)
         except (BenchkitError, OSError, TypeError, ValueError):  # moved, deleted, or of another version of the code
             return None
 

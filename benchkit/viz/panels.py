@@ -19,8 +19,8 @@ RIGHT, WRONG = np.array([225, 225, 225], np.uint8), np.array([20, 20, 20], np.ui
 ERRORS = "inferno"  # colour map of errors
 WHEEL = "hsv"  # of angles: its ends meet, as 0 and 180 degrees do
 CUT = 99  # the per cent of the pixels that the scale of errors spans; a few wild ones would hide the rest
-WIDTH = (2.6, 6.4)  # inches of a panel, at least and at most; at 100 pixels an inch
-DPI = 100
+WIDTH = 2.6  # inches of a panel
+DPI = (100, 250)  # pixels an inch, at least and at most: as many as show every pixel of the frame
 BETWEEN = 0.7  # inches between two rows, for scales and captions
 NAMED = 40  # classes that the legend names
 
@@ -81,13 +81,12 @@ def present_in(name: str, prediction: np.ndarray, target: np.ndarray, meta: Mapp
 def sheet(figure: Any, rows: Sequence[Row], classes: Sequence[str], title: str) -> None:
     """A row of pictures per item on an empty matplotlib Figure, with scales below them and the classes at the foot."""
     shapes = [row.panels[-1].picture.shape[:2] for row in rows]
-    inches = float(np.clip(max(width for _, width in shapes) / DPI, *WIDTH))
-    tall = inches * max(height / width for height, width in shapes) + BETWEEN
+    tall = WIDTH * max(height / width for height, width in shapes) + BETWEEN
     present = list(dict.fromkeys(k for row in rows for k in row.present))[:NAMED]
     foot = 0.65 + 0.2 * -(-(len(present) + 3) // 6)
     across, whole = len(rows[0].panels), len(rows) * tall + foot + 0.2
-    figure.set_size_inches(across * (inches + 0.15), whole)
-    figure.set_dpi(DPI)
+    figure.set_size_inches(across * (WIDTH + 0.15), whole)
+    figure.set_dpi(float(np.clip(max(width for _, width in shapes) / WIDTH, *DPI)))
     grid = figure.subplots(len(rows), across, squeeze=False)
     figure.subplots_adjust(0.01, foot / whole, 0.99, 1 - 0.7 / whole, 0.04, BETWEEN / (tall - BETWEEN))
     for line, row in zip(grid, rows, strict=True):
