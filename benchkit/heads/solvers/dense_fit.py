@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,14 +16,16 @@ from benchkit.errors import UsageError
 from benchkit.heads.solvers.blocks import fixed_threads
 from benchkit.heads.solvers.dense_labels import Labels
 from benchkit.heads.solvers.dense_nets import DenseNet, initialised
+from benchkit.heads.solvers.dense_numbers import Normals
+from benchkit.heads.solvers.dense_outputs import Task
 from benchkit.heads.solvers.dense_source import Sample, Samples
-from benchkit.heads.solvers.dense_tasks import Normals, Task, make_task
+from benchkit.heads.solvers.dense_tasks import make_task
 from benchkit.heads.solvers.dense_training import Recipe, Trained, check, digest, held_out_loss, train
 from benchkit.heads.solvers.sizes import read_bytes
 from benchkit.store.items import Items
 from benchkit.store.maps import Maps
 
-MANY_PIXELS, MUCH_WORK = 1 << 21, 1 << 28  # values at full size, and multiplications, of an image
+MANY_VALUES, MUCH_WORK = 1 << 21, 1 << 28  # numbers at full size, and multiplications, of an image
 
 MakeNet = Callable[[Sequence[int], int], DenseNet]  # (channels per layer, channels of the output) -> untrained network
 
@@ -118,8 +119,8 @@ def _choose(
 
 def threads_for(net: DenseNet, task: Task, sample: Sample, threads: int) -> int:
     """One thread where an image is little work: several would wait for each other longer than they compute."""
-    pixels = task.channels * math.prod(sample.frame)
-    return threads if pixels > MANY_PIXELS or net.work(sample.levels) > MUCH_WORK else 1
+    values = task.values(net.grid(sample.levels), sample.frame)
+    return threads if values > MANY_VALUES or net.work(sample.levels) > MUCH_WORK else 1
 
 
 def repeatable(device: str) -> contextlib.AbstractContextManager[Any]:

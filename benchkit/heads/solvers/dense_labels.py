@@ -7,7 +7,8 @@ import sys
 import numpy as np
 
 from benchkit.errors import UsageError
-from benchkit.heads.solvers.dense_tasks import Binary, Task
+from benchkit.heads.solvers.dense_classes import Binary
+from benchkit.heads.solvers.dense_outputs import Task
 
 
 class Labels:

@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from benchkit.errors import UsageError
 from benchkit.heads.solvers.dense_grid import Level, Share, enlarge, to_level
-from benchkit.heads.solvers.dense_tasks import Output
+from benchkit.heads.solvers.dense_outputs import Output
 
 PYRAMID_UP, EQUAL_UP = 2, 4  # how much finer the last convolutions work than the finest fused map
 

@@ -11,8 +11,9 @@ from benchkit.heads.solvers.blocks import fixed_threads
 from benchkit.heads.solvers.dense_fit import Fit, repeatable, threads_for
 from benchkit.heads.solvers.dense_grid import Size, blocks
 from benchkit.heads.solvers.dense_nets import DenseNet
+from benchkit.heads.solvers.dense_numbers import Normals
+from benchkit.heads.solvers.dense_outputs import Output, Task
 from benchkit.heads.solvers.dense_source import Samples
-from benchkit.heads.solvers.dense_tasks import Normals, Output, Task
 from benchkit.heads.solvers.dense_training import grouped
 from benchkit.progress import track
 from benchkit.store.columns import Column, Ragged, Rows

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from benchkit.errors import RunError
 from benchkit.heads.solvers.dense_nets import DenseNet, Group, initialised
+from benchkit.heads.solvers.dense_outputs import Tally, Task
 from benchkit.heads.solvers.dense_source import Sample, Samples
-from benchkit.heads.solvers.dense_tasks import Tally, Task
 from benchkit.progress import Progress
 
 STILL_FALLING = 0.2  # of the fall so far
