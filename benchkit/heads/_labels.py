@@ -100,13 +100,11 @@ class Matching:
         """Class -> labels, by name."""
         return {self.classes[number]: [self.names[i] for i in found] for number, found in self.matched.items()}
 
-    def counts(self) -> dict[str, float]:
-        """How many of the data set's classes have a label, of how many, and how many classes the model has."""
-        return {
-            "covered_classes": float(len(self.matched)),
-            "classes": float(len(self.classes)),
-            "model_classes": float(len(self.names)),
-        }
+
+def counts(known: Matching | None) -> dict[str, float]:
+    """How many of the data set's classes have a label, of how many, and how many classes the model has; 0 before matching."""
+    sizes = (0, 0, 0) if known is None else (len(known.matched), len(known.classes), len(known.names))
+    return dict(zip(("covered_classes", "classes", "model_classes"), map(float, sizes), strict=True))
 
 
 def _index(labels: Sequence[tuple[str, tuple[str, ...]]]) -> dict[str, list[int]]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.errors import UsageError
-from benchkit.heads._labels import Matching
+from benchkit.heads._labels import Matching, counts
 from benchkit.heads.base import Head, ModelSide, Wants
 from benchkit.settings import setting
 from benchkit.store.items import Items
@@ -86,7 +86,7 @@ class Classifier(Head):
 
     def log(self) -> dict[str, float]:
         """How many of the data set's classes are scored, of how many, and how many classes the model has."""
-        return self.matching.counts()
+        return counts(getattr(self, "matching", None))
 
 
 build = Classifier

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit.errors import UsageError
-from benchkit.heads._labels import REST, Matching
+from benchkit.heads._labels import REST, Matching, counts
 from benchkit.heads.base import Head, ModelSide, Wants
 from benchkit.settings import setting
 
@@ -89,7 +89,7 @@ class Segmenter(Head):
 
     def log(self) -> dict[str, float]:
         """How many of the data set's classes can be predicted, of how many, and how many classes the model has."""
-        return self.matching.counts()
+        return counts(getattr(self, "matching", None))
 
 
 build = Segmenter
