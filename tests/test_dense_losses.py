@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from benchkit.heads.solvers import dense_losses as losses
 from benchkit.heads.solvers.dense_classes import Semantic
 from benchkit.heads.solvers.dense_grid import Level
 from benchkit.heads.solvers.dense_numbers import Depth, Maps, Normals
-from benchkit.heads.solvers.dense_outputs import Output
+from benchkit.heads.solvers.dense_outputs import Output, Tally
 from benchkit.heads.solvers.dense_training import Trained, multiplier
 from benchkit.store.items import ArrayItems
 
@@ -210,6 +211,16 @@ class TestNormalsLoss:
         }
         assert best[90] < 0.1 < best[80] < best[30]
 
+    def test_dead_concentrations_are_counted(self):
+        """Of three valid pixels, in an image whose fourth channel is dead; the angles are 90 degrees."""
+        truth = np.tile(np.array([0, 0, 1], np.float32), (2, 2, 1))
+        truth[0, 0] = 0
+        tally: Tally = defaultdict(float)
+        for raw in (-20.0, 0.0):
+            Normals(True).loss([Output(torch.tensor([1.0, 0, 0, raw])[:, None, None], (1.0, 1.0))], [truth], tally)
+        assert (tally["low_kappa"], tally["pixels"]) == (3, 6)
+        assert math.degrees(tally["radians"] / 6) == pytest.approx(90)
+
     def test_mean_over_the_valid_pixels_of_the_batch(self):
         """Three pixels at 60 degrees in one image and one at 0 in the other; zero vectors do not count."""
         sixty = torch.tensor([math.sqrt(3) / 2, 0.0, 0.5])[:, None, None]
@@ -397,6 +408,13 @@ class TestConverged:
         assert self.trained(list(0.3 + np.exp(-10 * spent)))
         noise = 0.01 * np.random.default_rng(0).normal(size=60)
         assert self.trained(list(0.3 + np.exp(-10 * spent) + noise))
+
+    def test_a_loss_near_zero_has(self):
+        """It falls at a constant rate, to a hundredth; of a loss that goes below zero that says nothing."""
+        spent = np.cumsum([multiplier(step, 60, 60 // 7) for step in range(60)])
+        line = 1 - spent / spent[-1]
+        assert self.trained(list(0.01 + line**3))
+        assert not self.trained(list(line**3 - 0.5))
 
     def test_what_rises_or_fails_or_is_too_short_has_not(self):
         assert not self.trained(list(np.linspace(1, 2, 30)))

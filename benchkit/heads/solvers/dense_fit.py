@@ -27,6 +27,8 @@ from benchkit.store.maps import Maps
 
 MANY_VALUES, MUCH_WORK = 1 << 21, 1 << 28  # numbers at full size, and multiplications, of an image
 
+CHANCE_DEGREES = 80.0  # chance is 90, and one constant direction is nearer on any real data
+
 MakeNet = Callable[[Sequence[int], int], DenseNet]  # (channels per layer, channels of the output) -> untrained network
 
 
@@ -154,7 +156,8 @@ def _training_log(task: Task, trained: Trained, recipe: Recipe) -> dict[str, flo
     if isinstance(task, Normals):
         log["train_degrees"] = float(np.degrees(trained.tally["radians"] / pixels))
         if task.with_uncertainty:
-            log["collapsed"] = float(trained.tally["low_kappa"] > 0.5 * pixels)
+            dead = trained.tally["low_kappa"] > 0.5 * pixels
+            log["collapsed"] = float(dead or log["train_degrees"] > CHANCE_DEGREES)
     return log
 
 
@@ -162,8 +165,8 @@ def _notes(head: str, log: dict[str, float], epochs: int) -> None:
     """Say what is wrong with the training, and what mends it."""
     if log.get("collapsed"):
         said = (
-            f"{head}: the uncertainty loss has collapsed to chance: on most train pixels the direction is hardly supervised "
-            f"(mean error {log['train_degrees']:.0f} degrees). Set model.head.loss=angular, or give it a longer warm-up or "
+            f"{head}: the uncertainty loss has collapsed to chance: it hardly supervises the direction any more (mean error on "
+            f"train {log['train_degrees']:.0f} degrees). Set model.head.loss=angular, or give it a longer warm-up or "
             "another rate (model.head.warmup_epochs, model.head.lr)."
         )
     elif not log["converged"]:

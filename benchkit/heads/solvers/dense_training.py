@@ -24,6 +24,7 @@ from benchkit.heads.solvers.dense_source import Sample, Samples
 from benchkit.progress import Progress
 
 STILL_FALLING = 0.2  # of the fall so far
+NOTHING_LEFT = 0.05  # of the loss in the first third
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,8 @@ class Trained:
 
         Compared are the means of the first, the middle and the last third of the steps, a, b and c. The loss fell from b to c
         by so much per learning rate spent; going on at that rate, as much training again would lower it further by `more`.
-        Converged: c is below a, and `more` is below a fifth of a - c. The cosine alone makes every loss look at rest.
+        Converged: c is below a, and `more` is below a fifth of a - c, or c is within a twentieth of a from 0, where losses end.
+        The cosine alone makes every loss look at rest.
         """
         if len(self.losses) < 3 or self.failed:
             return False
@@ -78,7 +80,8 @@ class Trained:
         centres = [np.mean(part) for part in np.array_split(spent, 3)]
         fallen = thirds[0] - thirds[2]
         more = (thirds[1] - thirds[2]) / (centres[2] - centres[1]) * spent[-1]
-        return bool(fallen > 0 and more < STILL_FALLING * fallen)
+        nothing_left = 0 <= thirds[2] < NOTHING_LEFT * thirds[0]
+        return bool(fallen > 0 and (more < STILL_FALLING * fallen or nothing_left))
 
 
 def digest(*parts: object) -> int:
