@@ -12,6 +12,7 @@ import torch
 from tiny_maps import Tag, values
 from torch.nn import functional
 
+from benchkit.commands._tables import _about_head
 from benchkit.errors import RunError, UsageError
 from benchkit.heads import dense_linear, dpt
 from benchkit.heads.base import ModelSide
@@ -380,6 +381,21 @@ class TestLog:
         assert "model.head.loss=angular" in said
         assert "collapsed" not in fitted(tag, "normals", loss="angular", **FAST).log()
         assert "loss=angular" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("log", "settings", "said"),
+    [
+        ({"converged": 1.0, "collapsed": 0.0}, {"epochs": 10}, None),
+        ({}, {}, None),
+        ({"converged": 0.0}, {"epochs": 10}, "did not converge: more model.head.epochs"),
+        ({"converged": 0.0}, {"strength": 1}, "did not converge"),
+        ({"converged": 0.0, "collapsed": 1.0}, {"epochs": 10}, "use model.head.loss=angular"),
+    ],
+)
+def test_tables_say_what_the_log_says(log: dict[str, float], settings: dict[str, Any], said: str | None):
+    found = _about_head({"head": {"log": log}, "conf": {"model": {"head": settings}}})
+    assert found == [] if said is None else said in found[0]
 
 
 class TestRefused:

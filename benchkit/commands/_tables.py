@@ -43,7 +43,7 @@ def notes(record: Mapping[str, Any]) -> str:
     data, head = record["data"], record["head"]
     log = f" ({', '.join(f'{k} {v:.4g}' for k, v in head['log'].items())})" if head["log"] else ""
     said = [f"{record['benchmark']}/{record['tag']}: {data['n_items']} items, head {head['name']}{log}"]
-    said += [*_about_data(record), *_about_scores(record)]
+    said += [*_about_head(record), *_about_data(record), *_about_scores(record)]
     return "; ".join([*said, "low and high: 95 % interval"])
 
 
@@ -60,6 +60,17 @@ def apart(records: Sequence[Mapping[str, Any]]) -> list[str]:
                     f"{benchmark}: {first['tag']} and {other['tag']} follow different protocols ({named}): not to be ranked"
                 )
     return said
+
+
+def _about_head(record: Mapping[str, Any]) -> list[str]:
+    """What its training says about itself: that it collapsed, or did not come to rest."""
+    log, settings = record["head"]["log"], record["conf"]["model"]["head"]
+    if log.get("collapsed"):
+        return ["the head's uncertainty loss collapsed to chance: use model.head.loss=angular"]
+    if log.get("converged", 1) == 0:
+        mend = ": more model.head.epochs or another model.head.lr" if "epochs" in settings else ""
+        return [f"the head did not converge{mend}"]
+    return []
 
 
 def _about_data(record: Mapping[str, Any]) -> list[str]:
