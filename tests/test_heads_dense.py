@@ -494,13 +494,6 @@ class TestConstant:
         assert self.fit(MASKS, mask=masks[1:, :, 1:]).state()["mask"] == 1
         assert self.fit({}, mask=np.array([[[3, 1]]], np.uint16)).state()["mask"] == 1  # of equals the first
 
-    def test_foreground_where_its_iou_is_higher(self):
-        """Per image: foreground scores 1/4, background 0; with an image without any, (1/4 + 0) / 2 against (0 + 1) / 2."""
-        meta = {"classes": ["background", "foreground"], "ignore": 255}
-        some, none = [[0, 0, 0, 1]], [[0, 0, 255, 0]]
-        assert self.fit(meta, mask=np.array([some], np.uint8)).state()["mask"] == 1
-        assert self.fit(meta, mask=np.array([some, none], np.uint8)).state()["mask"] == 0
-
     @pytest.mark.parametrize("count", [1, 2, 999, 1000])
     def test_median_depth_is_exact(self, count: int):
         depth = np.random.default_rng(count).lognormal(size=(2, 20, 25)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The best constant of pixels: a class, median depth, mean direction, mean value. One map is in memory at a time."""
+"""The best constant of pixels: commonest class, median depth, mean direction, mean value. One map is in memory at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from benchkit.errors import UsageError
 from benchkit.store.items import Items
 
 _HALF = 1 << 16  # values of one half of a float32's bits
-BINARY = ["background", "foreground"]
 AHEAD = (0.0, 0.0, -1.0)  # towards the camera: where directions cancel out
 
 
@@ -32,23 +31,17 @@ def _each(truth: Items, field: str) -> Iterator[np.ndarray]:
     return (np.asarray(truth.item(field, row)) for row in range(len(truth.names)))
 
 
-def _label(truth: Items) -> np.ndarray:
-    """Index of the class with the most pixels, of equals the first; in the masks' dtype.
-
-    Of background and foreground it is the one with the higher foreground IoU, the mean over images, since that is their score
-    and background, mostly the commoner one, has none (1 where nothing is in the foreground).
-    """
-    ignore, binary = truth.meta.get("ignore"), list(truth.meta.get("classes", ())) == BINARY
-    counts, ious, dtype = np.zeros(_HALF, np.int64), np.zeros(2), np.dtype(np.uint8)
+def _commonest(truth: Items) -> np.ndarray:
+    """Index of the class with the most pixels, of equals the first; in the masks' dtype."""
+    ignore = truth.meta.get("ignore")
+    counts, dtype = np.zeros(_HALF, np.int64), np.dtype(np.uint8)
     for mask in _each(truth, "mask"):
-        here, dtype = np.bincount(mask.ravel(), minlength=_HALF), mask.dtype
-        if ignore is not None:
-            here[ignore] = 0
-        counts += here
-        if binary and here.any():
-            ious += (here[1] == 0, here[1] / here[:2].sum())
+        counts += np.bincount(mask.ravel(), minlength=_HALF)
+        dtype = mask.dtype
+    if ignore is not None:
+        counts[ignore] = 0
     _check(int(counts.sum()), "mask")
-    return np.array((ious if binary else counts).argmax(), dtype)
+    return np.array(counts.argmax(), dtype)
 
 
 def _median(truth: Items) -> np.ndarray:
@@ -109,7 +102,7 @@ def _check(valid: int, field: str) -> None:
 
 
 CONSTANTS: dict[str, Callable[[Items], np.ndarray]] = {
-    "mask": _label,
+    "mask": _commonest,
     "depth": _median,
     "normals": _direction,
     "map": _mean,

@@ -1,7 +1,7 @@
 """The best prediction that looks at no image: what every score has to beat.
 
-Of classes the shares in train; of pixels, by the field of the truth: the commonest class (mask; of foreground and background
-the one with the higher IoU), the median (depth), the mean direction (normals), the mean (map), over the valid pixels of train.
+Of classes the shares in train; of pixels, by the field of the truth: the commonest class (mask), the median (depth), the mean
+direction (normals), the mean (map), over the valid pixels of train.
 """
 
 from __future__ import annotations
