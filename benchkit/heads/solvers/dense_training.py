@@ -121,19 +121,23 @@ def train(
     steps = math.ceil(len(rows) / recipe.batch_size)
     heads = [_head(make, rate, recipe, seed) for rate in rates]
     progress = Progress(steps * recipe.epochs, what, "batches")
-    for epoch in range(recipe.epochs):
-        order = sorted(rows, key=lambda row: digest(seed, "order", epoch, samples.names[row]))
-        for number, batch in enumerate(samples.batches(order, recipe.batch_size)):
-            step = epoch * steps + number
-            factor = multiplier(step, steps * recipe.epochs, int(recipe.warmup_epochs * steps))
-            groups = grouped(batch, recipe.device)
-            _drop(groups, batch, recipe.dropout, (seed, "dropout", epoch))
-            for trained, optimiser in heads:
-                tally = trained.tally if epoch == recipe.epochs - 1 else None
-                if not trained.failed:
+    try:
+        for epoch in range(recipe.epochs):
+            order = sorted(rows, key=lambda row: digest(seed, "order", epoch, samples.names[row]))
+            for number, batch in enumerate(samples.batches(order, recipe.batch_size)):
+                step = epoch * steps + number
+                factor = multiplier(step, steps * recipe.epochs, int(recipe.warmup_epochs * steps))
+                groups = grouped(batch, recipe.device)
+                _drop(groups, batch, recipe.dropout, (seed, "dropout", epoch))
+                going = [head for head in heads if not head[0].failed]
+                for trained, optimiser in going:
+                    tally = trained.tally if epoch == recipe.epochs - 1 else None
                     _step(trained, optimiser, factor, task, batch, groups, tally)
-            progress.advance()
-    progress.finish()
+                progress.advance()
+            if all(trained.failed for trained, _ in heads):
+                break
+    finally:
+        progress.finish()
     for trained, _ in heads:
         trained.net.eval()
     return [trained for trained, _ in heads]
