@@ -280,7 +280,7 @@ class TestHelp:
         found = registry.find("eval", find_benchmark(name).family)
         for metric in found.build(found.settings()).metrics():
             assert f"{metric.name} " in text
-            assert f"{metric.better} is better" in text
+            assert ("for information" if metric.better == "neither" else f"{metric.better} is better") in text
         folder = registry.find("datasets", found.build.folder)
         assert folder.module.LAYOUT in text
         assert found.build.source in text
