@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny_maps import Tag, values
 
 from benchkit import registry
 from benchkit.datasets import _scene_truth
@@ -13,6 +14,8 @@ from benchkit.datasets.scenes import Scenes
 from benchkit.datasets.scenes import Settings as ScenesSettings
 from benchkit.errors import RunError, UsageError
 from benchkit.export.truth import FramedTruth
+from benchkit.heads import dense_linear
+from benchkit.heads.base import ModelSide
 from benchkit.preprocess import Preprocess
 from benchkit.render.raycast import render
 from benchkit.render.scene import make_scene
@@ -288,6 +291,17 @@ def scenes(kind: str, count: int = 6, side: int = 64) -> tuple[Scenes, ArrayItem
     return dataset, ArrayItems(names, {field: rows}, dataset.meta())
 
 
+def _oracle_features(truth: np.ndarray, n_classes: int) -> np.ndarray:
+    """float32 (C, h / 2, w / 2): one map per class, per half metre of depth, or the vector."""
+    if n_classes:
+        planes = [truth == k for k in range(n_classes)]
+    else:
+        near = [np.clip(1 - np.abs(truth - at) * 2, 0, 1) for at in np.arange(0, 10.5, 0.5)]
+        planes = near if truth.ndim == 2 else list(np.moveaxis(truth, 2, 0))
+    shape = truth.shape[0] // 2, 2, truth.shape[1] // 2, 2
+    return np.stack([np.float32(plane).reshape(shape).mean(axis=(1, 3)) for plane in planes])
+
+
 @pytest.mark.parametrize(("name", "kind"), list(KINDS.items()))
 class TestOnScenes:
     def test_the_ceiling_lies_between_floor_and_oracle(self, name, kind):
@@ -311,6 +325,23 @@ class TestOnScenes:
                 assert slipped < right - 0.005
             elif metric.better == "lower" and metric.name != "median":
                 assert slipped > right + 0.005
+
+    def test_a_head_trained_on_slipped_truth_scores_lower(self, name, kind, tmp_path):
+        """Its features are the truth itself, pooled to cells of 2 pixels: what they say lies where the image has it."""
+        what, (_, truth) = family(name), scenes(kind, 12, 48)
+        field, headline = what.needs[0], what.metrics()[0]
+        maps = [_oracle_features(row, len(truth.meta.get("classes", ()))) for row in truth.read(field)]
+        found = []
+        for shift in (0, 2):
+            rows = np.roll(truth.read(field), (shift, shift), axis=(1, 2))
+            tag = Tag(tmp_path / str(shift), {"patch@final": maps}, {field: rows}, truth.meta)
+            head = dense_linear.build(dense_linear.Settings(lr=0.3, epochs=30, batch_size=4, warmup_epochs=1, loss="angular"))
+            head.prepare(ModelSide("oracle"), {"task": what.task})
+            with tag.opened() as (features, true):
+                head.fit(tag.key, features, true, 0, 1)
+                predictions = items(field, values(head.predict(tag.key, features, 1)[field]))
+            found.append(summary(what, predictions, truth)[headline.name])
+        assert found[0] > found[1] + 0.02, found
 
     def test_what_is_not_square(self, name, kind):
         """Frames of different shapes, as padded images have."""
