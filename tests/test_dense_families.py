@@ -335,7 +335,9 @@ class TestOnScenes:
         for shift in (0, 2):
             rows = np.roll(truth.read(field), (shift, shift), axis=(1, 2))
             tag = Tag(tmp_path / str(shift), {"patch@final": maps}, {field: rows}, truth.meta)
-            head = dense_linear.build(dense_linear.Settings(lr=0.3, epochs=30, batch_size=4, warmup_epochs=1, loss="angular"))
+            head = dense_linear.build(
+                dense_linear.Settings(lr=0.3, epochs=30, batch_size=4, warmup_epochs=1, loss="angular")
+            )
             head.prepare(ModelSide("oracle"), {"task": what.task})
             with tag.opened() as (features, true):
                 head.fit(tag.key, features, true, 0, 1)
