@@ -14,7 +14,7 @@ import benchkit
 from benchkit.datasets import _listing
 from benchkit.datasets.image_folder import ImageFolder, Settings
 from benchkit.errors import RunError, UsageError
-from benchkit.export import job
+from benchkit.export import split as export_split
 
 _number = itertools.count()
 
@@ -430,14 +430,14 @@ def test_a_damaged_body_is_skipped_with_a_reason(photos):
 
 
 def test_a_file_that_changes_between_its_hash_and_its_decoding(photos, monkeypatch):
-    read = job.read_manifest
+    read = export_split.read_manifest
 
     def then_change(*arguments):
         facts = read(*arguments)
         put(photos, "test/cat/2.jpg")
         return facts
 
-    monkeypatch.setattr(job, "read_manifest", then_change)
+    monkeypatch.setattr(export_split, "read_manifest", then_change)
     for policy in ("stop", "skip"):
         assert "test/cat/2.jpg changed" in stopped(RunError, photos, f"data.on_error={policy}", tag=policy)
 

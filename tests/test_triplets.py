@@ -216,7 +216,7 @@ class TestTraps:
         root = write(tmp_path / "own", line("1"), line("2", left=1, right=0))
         colour(root, "1", "2")
         (root / "distort/000/002_1.png").unlink()
-        with pytest.raises(UsageError, match=r"1 image cannot be read.*distort/000/002_1\.png"):
+        with pytest.raises(UsageError, match=r"1 item cannot be used.*distort/000/002_1\.png"):
             run("color_histogram", root, tmp_path)
         assert not (tmp_path / "outputs" / "features").exists()
         end = run("color_histogram", root, tmp_path, "data.on_error=skip")
@@ -264,13 +264,13 @@ class TestEndToEnd:
             run("color_histogram", tmp_path, tmp_path)
 
     def test_pictures_show_all_three_views(self, tmp_path):
-        from benchkit.commands._pictures import _Files, contact_sheet
+        from benchkit.commands._pictures import TagFiles, contact_sheet
 
         root = write(tmp_path / "own", line("1"), line("2", left=1, right=0))
         colour(root, "1", "2")
         Image.fromarray(np.zeros((48, 24, 3), np.uint8)).save(root / "distort/000/001_0.png")
         end = run("color_histogram", root, tmp_path)
-        with _Files(end.folder) as files:
+        with TagFiles(end.folder) as files:
             prediction, _, image = files.item("test/1")
         assert prediction["embedding"].shape == (3, 512)
         assert image.shape[:2] == (48, 16 + 24 + 16 + 2 * 3)
