@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.errors import UsageError
+from benchkit.errors import BenchkitError, UsageError
 from benchkit.eval import eval_arguments, evaluate
 from benchkit.eval._evaluation import Evaluation
 from benchkit.export import export
@@ -63,12 +63,14 @@ def run(
     with _modes_kept(model):
         ends = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)
     how: dict[str, Any] = {"outputs": outputs, "conf": conf, "overwrite_eval": overwrite_eval, "records": records}
-    found = []
-    for end in ends:
-        if not isinstance(end, Outcome):
-            raise end
-        found.append(evaluate(end.benchmark, end.tag, arguments=eval_arguments(given, end.benchmark), **how))
-    return found[0]
+    first, *_ = [_evaluated(end, given, how) for end in ends]
+    return first
+
+
+def _evaluated(end: Outcome | BenchkitError, given: Sequence[str], how: dict[str, Any]) -> Evaluation:
+    if not isinstance(end, Outcome):
+        raise end
+    return evaluate(end.benchmark, end.tag, arguments=eval_arguments(given, end.benchmark), **how)
 
 
 @contextlib.contextmanager

@@ -59,8 +59,7 @@ def export(
     given = [*arguments, *_short(checkpoint, random, limit)]
     named = [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks))
     _refuse_idle(given, named)
-    made = [_jobs(conf, each, given, components, outputs, tag, command, options.say) for each in named]
-    jobs = [job for each in made for job in each]
+    jobs = [j for each in named for j in _jobs(conf, each, given, components, outputs, tag, command, options.say)]
     ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))
     return [next(ends) if isinstance(job, Job) else job for job in jobs]
 
