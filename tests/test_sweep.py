@@ -90,3 +90,21 @@ def test_the_command_shows_a_row_per_tag_and_a_picture(
     assert {line.split(",")[1] for line in capsys.readouterr().out.splitlines()[1:] if "," in line} == {
         f"toy@photos+layer{n}" for n in range(3)
     }
+
+
+def test_two_things_at_once_are_refused(tmp_path: Path, arguments: list[str]):
+    given = [*arguments, "model.features.layers=all", "model.head.name=ridge", "model.head.shots=1,2"]
+    ends = export(tmp_path / "toy.yaml", "classification", arguments=given, outputs=tmp_path, say=str)
+    assert len(ends) == 1
+    assert "sweep one thing at a time" in str(ends[0])
+
+
+def test_a_tag_per_number_of_shots(tmp_path: Path, arguments: list[str]):
+    given = [*arguments, "data.test_fraction=0.5", "model.head.name=ridge", "model.head.shots=1,2"]
+    ends = export(tmp_path / "toy.yaml", "classification", arguments=given, outputs=tmp_path, say=str)
+    assert [(end.tag, end.place) for end in ends] == [
+        ("toy+ridge@photos+1shot", ("shots", 1.0)),
+        ("toy+ridge@photos+2shot", ("shots", 2.0)),
+    ]
+    records = [evaluate("classification", end.tag, outputs=tmp_path).record for end in ends]
+    assert [record["head"]["log"]["shots"] for record in records] == [1, 2]

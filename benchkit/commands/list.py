@@ -124,7 +124,8 @@ def describe(name: str) -> str:
     found = find_benchmark(name)
     family = registry.find("eval", found.family)
     merged = merge(default_layers(found, family))
-    folder = registry.find("datasets", family.build.folder)
+    own = found.layer.below("data").values.get("name")  # an instance's data stay its own kind under data.root
+    folder = registry.find("datasets", str(own or family.build.folder))
     lines = [f"{name}: {(family.module.__doc__ or '').strip()}", "", f"source: {family.build.source}"]
     lines += ["", f"your own data: data.root=DIR, laid out as {getattr(folder.module, 'LAYOUT', folder.name)}"]
     for key in ("obtain", "layout"):

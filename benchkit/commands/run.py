@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchkit.commands._shared import failed, guarded, parse, parser, say
 from benchkit.commands._sweeps import sweep_picture, sweep_rows
-from benchkit.commands._tables import FORMATS, render
+from benchkit.commands._tables import FORMATS, notes, render
 from benchkit.commands.eval import show
 from benchkit.commands.export import add_export_flags, asked_about, benchmark_help, run_export
 
@@ -82,5 +82,6 @@ def _show(found: Sequence[tuple[Outcome, Evaluation]], style: str) -> None:
             sweeps.setdefault((outcome.benchmark, model), []).append((outcome.place, each.record))
     for (benchmark, _), swept in sweeps.items():
         print(render(*sweep_rows(swept), style))
+        print(notes(swept[0][1]), file=sys.stdout if style == "table" else sys.stderr)
         folder = next(each.folder.parent for outcome, each in found if outcome.benchmark == benchmark)
         say(f"picture: {sweep_picture(folder, swept)}")

@@ -1,4 +1,5 @@
-"""From a full bank to a finished tag: features, truth, head, predictions, then the record. No image is decoded here.
+"""From a full bank to a finished tag: features, truth, head, predictions, then the record. No image is forwarded here,
+and none decoded but where the truth is made from the image itself (corners, orientation).
 
 Everything is built under `.parts/` and moved into place file by file, the record last, so a kill at any moment leaves
 either the old tag, or a folder whose record does not match its files and which the next run finishes.

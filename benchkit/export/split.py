@@ -53,7 +53,7 @@ class Split:
                 as the data set gives them.
         """
         if truth is not None and (self.dataset.maps or truth.derive):
-            columns = _maps(items, truth)
+            columns = self._maps(items, truth)
         else:
             targets = [self.dataset.target(item) for item in items]
             columns = {field: stacked([t[field] for t in targets]) for field in (targets[0] if targets else ())}
@@ -63,6 +63,24 @@ class Split:
         columns["group"] = [self.dataset.group(item) for item in items]
         columns["views"] = ["\n".join(self.dataset.views(item)) for item in items]
         return columns
+
+    def _maps(self, items: Sequence[str], truth: FramedTruth) -> dict[str, Column]:
+        """Columns of pixel maps, one map in memory at a time; each is made once where its shape is known beforehand."""
+        columns: dict[str, Column] = {}
+        for field, sample in truth(items[0]).items() if items else ():
+            each = functools.partial(_each, items, truth, field)
+            if field in self.dataset.stacks:
+                columns[field] = Ragged(sample.dtype, sample.ndim, each)
+            elif truth.uniform:
+                columns[field] = Rows(sample.dtype, sample.shape, (value[None] for value in each()))
+            else:
+                shapes = [(*self._size(item), *sample.shape[2:]) for item in items]
+                columns[field] = Ragged(sample.dtype, sample.ndim, each, shapes)
+        return columns
+
+    def _size(self, item: str) -> tuple[int, int]:
+        facts = self.facts[self.dataset.views(item)[0]]
+        return facts.height, facts.width
 
     def truth(self, items: Sequence[str]) -> ArrayItems:
         """The truth of some items in memory."""
@@ -76,9 +94,7 @@ class Split:
             for view in self.dataset.views(item)
             if self.facts[view].problem
         }
-        truths = {
-            item: f"{item}: {f.problem}" for item, f in self.truths.items() if f.problem and item in set(self.items)
-        }
+        truths = {item: f"{item}: {facts.problem}" for item, facts in self.truths.items() if facts.problem}
         return {**truths, **views}
 
 
@@ -109,18 +125,6 @@ def read_splits(
         name: Split(dataset, name, found, facts, {item: truths[item] for item in found if item in truths})
         for name, found in items.items()
     }
-
-
-def _maps(items: Sequence[str], truth: FramedTruth) -> dict[str, Column]:
-    """Columns of pixel maps, one map in memory at a time."""
-    columns: dict[str, Column] = {}
-    for field, sample in truth(items[0]).items() if items else ():
-        each = functools.partial(_each, items, truth, field)
-        if truth.uniform and field not in truth.dataset.stacks:
-            columns[field] = Rows(sample.dtype, sample.shape, (value[None] for value in each()))
-        else:
-            columns[field] = Ragged(sample.dtype, sample.ndim, each)
-    return columns
 
 
 def _each(items: Sequence[str], truth: FramedTruth, field: str) -> Iterator[np.ndarray]:

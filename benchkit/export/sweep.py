@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchkit.conf.build import Conf
+from benchkit.errors import UsageError
 from benchkit.export.job import Job
 from benchkit.features import FINAL
 
@@ -28,9 +29,9 @@ class Variation:
         place: (what is swept, value), for tables and axes; the value of `final` is the number of layers.
     """
 
-    suffix: str = ""
-    arguments: tuple[str, ...] = ()
-    place: tuple[str, float] | None = None
+    suffix: str
+    arguments: tuple[str, ...]
+    place: tuple[str, float]
 
 
 def varied(job: Job, rebuild: Callable[[Sequence[str]], Conf], say: Callable[[str], None]) -> list[Job]:
@@ -42,19 +43,23 @@ def varied(job: Job, rebuild: Callable[[Sequence[str]], Conf], say: Callable[[st
         say: gets a note.
 
     Raises:
-        UsageError: as `build`; or the model cannot be loaded to see how many layers it has.
+        UsageError: as `build`; several things are swept at once; or the model cannot be loaded to see how many layers it has.
     """
-    variations = [v for v in _layers(job, say)]
-    variations = [_both(one, other) for one in variations for other in _values(job)]
-    if variations == [Variation()]:
+    sweeps = [found for found in (_layers(job, say), *_values(job)) if found]
+    if len(sweeps) > 1:
+        raise UsageError(
+            f"{job.conf.benchmark}: both {' and '.join(found[-1].arguments[0] for found in sweeps)} are among several: sweep one "
+            "thing at a time, and give the others one value."
+        )
+    if not sweeps:
         return [job]
-    return [job.variation(rebuild(v.arguments), v.suffix, v.place) for v in variations]
+    return [job.variation(rebuild(v.arguments), v.suffix, v.place) for v in sweeps[0]]
 
 
 def _layers(job: Job, say: Callable[[str], None]) -> list[Variation]:
     wants = job.head.wants()
     if job.conf.model.features.layers != ALL or wants.kind is None or wants.pool or wants.layers:
-        return [Variation()]
+        return []
     backbone = job.model.backbone
     final = Variation("", (f"model.features.layers={FINAL}",), ("layer", float(backbone.depth)))
     if not backbone.inner_pools:
@@ -73,20 +78,16 @@ def _layers(job: Job, say: Callable[[str], None]) -> list[Variation]:
     ]
 
 
-def _values(job: Job) -> list[Variation]:
-    """A variation per value of a setting that is marked as swept and has several."""
+def _values(job: Job) -> list[list[Variation]]:
+    """For each setting of the head that is marked as swept and has several values: a variation per value."""
     settings: Any = job.conf.head.settings
-    found = [Variation()]
+    found = []
     for field in dataclasses.fields(settings):
         unit, values = field.metadata.get("sweep"), getattr(settings, field.name)
         if unit and isinstance(values, list) and len(values) > 1:
-            several = [
-                Variation(f"+{value}{unit}", (f"model.head.{field.name}={value}",), (f"{unit}s", float(value)))
-                for value in dict.fromkeys(values)
-            ]
-            found = [_both(one, other) for one in found for other in several]
+            found.append([_valued(field.name, unit, value) for value in dict.fromkeys(values)])
     return found
 
 
-def _both(one: Variation, other: Variation) -> Variation:
-    return Variation(one.suffix + other.suffix, one.arguments + other.arguments, other.place or one.place)
+def _valued(name: str, unit: str, value: Any) -> Variation:
+    return Variation(f"+{value}{unit}", (f"model.head.{name}={value}",), (f"{unit}s", float(value)))

@@ -11,6 +11,7 @@ import json
 import shutil
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,17 @@ def holdings(outputs: Outputs) -> list[Holding]:
     found = [_bank(folder, users) for folder in _folders(outputs.root / "features")]
     found += [_file("targets", path, users[path.stem]) for path in _files(outputs.root / "targets")]
     found += [_file("manifest", path, ()) for path in _files(outputs.root / "manifests")]
-    found += [_unfinished(path) for path in outputs.root.glob("results/*/*/.parts") if path.is_dir()]
+    unfinished = (path for path in outputs.root.glob("results/*/*/.parts") if path.is_dir())
+    found += [
+        _folder("unfinished", path, (), "an export that has not finished: its plan and parts") for path in unfinished
+    ]
     temporary = (path for path in outputs.root.rglob("*.tmp-*") if ".parts" not in path.parts)
     found += [_file("unfinished", path, ()) for path in temporary if owner(path) in ("dead", "elsewhere")]
     return sorted(found, key=lambda h: (-h.bytes, h.path))
 
 
 def _users(outputs: Outputs) -> dict[str, list[str]]:
-    """Names of finished tags by the bank's identity hash and by the first letters of their targets' hashes."""
+    """Names of finished tags by the bank's identity hash and by the names of their files of targets."""
     users: dict[str, list[str]] = defaultdict(list)
     for benchmark in outputs.benchmarks():
         for tag in outputs.tags(benchmark):
@@ -78,24 +82,20 @@ def _users(outputs: Outputs) -> dict[str, list[str]]:
             except BenchkitError:  # a damaged tag holds nothing; doctor says so
                 continue
             if record:
-                for key in _keys(record):
+                for key in _keys(record, outputs):
                     users[key].append(f"{benchmark}/{tag}")
     return users
 
 
-def _keys(record: dict[str, Any]) -> list[str]:
+def _keys(record: dict[str, Any], outputs: Outputs) -> list[str]:
     hashes = [record["data"].get("targets"), record["data"].get("train_targets")]
-    return [record["backbone"]["identity_hash"], *(each[:8] for each in hashes if each)]
+    return [record["backbone"]["identity_hash"], *(outputs.targets(each).stem for each in hashes if each)]
 
 
 def _bank(folder: Path, users: dict[str, list[str]]) -> Holding:
-    stats = [path.stat() for path in folder.iterdir() if path.is_file()]
-    size = sum(s.st_size for s in stats)
-    shared = sum(s.st_size for s in stats if s.st_nlink > 1)
-    age = time.time() - max((s.st_mtime for s in stats), default=folder.stat().st_mtime)
     identity = _identity(folder)
     tags = users.get(identity.get("hash", ""), [])
-    return Holding("bank", folder, size, shared, age, tuple(tags), _about_bank(folder, identity))
+    return _folder("bank", folder, tags, _about_bank(folder, identity))
 
 
 def _identity(folder: Path) -> dict[str, Any]:
@@ -122,19 +122,17 @@ def _about_bank(folder: Path, identity: dict[str, Any]) -> str:
     return f"{rows:,} rows in {len(parts)} parts: {', '.join(sorted(keys)) or 'no features'}{size}"
 
 
-def _file(kind: str, path: Path, tags: Any) -> Holding:
+def _file(kind: str, path: Path, tags: Sequence[str]) -> Holding:
     stat = path.stat()
     shared = stat.st_size if stat.st_nlink > 1 else 0
     return Holding(kind, path, stat.st_size, shared, time.time() - stat.st_mtime, tuple(tags))
 
 
-def _unfinished(folder: Path) -> Holding:
+def _folder(kind: str, folder: Path, tags: Sequence[str], about: str) -> Holding:
     stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
     size, shared = sum(s.st_size for s in stats), sum(s.st_size for s in stats if s.st_nlink > 1)
     age = time.time() - max((s.st_mtime for s in stats), default=folder.stat().st_mtime)
-    return Holding(
-        "unfinished", folder, size, shared, age, (), "an export that has not finished: its plan and what it built"
-    )
+    return Holding(kind, folder, size, shared, age, tuple(tags), about)
 
 
 def _folders(root: Path) -> list[Path]:
@@ -146,7 +144,7 @@ def _files(root: Path) -> list[Path]:
 
 
 def delete(holding: Holding) -> None:
-    """Delete a holding; a bank goes part by part, and each is whole without the others.
+    """Delete a holding. A bank that is deleted half is a smaller bank: each part is whole without the others.
 
     Raises:
         RunError: it cannot be deleted.
