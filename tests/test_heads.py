@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from tiny_items import KEY, features, truth
 
 from benchkit import registry
 from benchkit.errors import UsageError
@@ -19,19 +20,6 @@ from benchkit.heads.logreg import Logreg
 from benchkit.heads.logreg import Settings as LogregSettings
 from benchkit.heads.solvers import multinomial
 from benchkit.store.items import ArrayItems
-
-KEY = "cls@final"
-
-
-def features(rows: Any, names: list[str] | None = None) -> ArrayItems:
-    rows = np.asarray(rows, np.float32)
-    return ArrayItems(names or [f"{i:04d}" for i in range(len(rows))], {KEY: rows})
-
-
-def truth(labels: Any, classes: int, names: list[str] | None = None) -> ArrayItems:
-    labels = np.asarray(labels)
-    names = names or [f"{i:04d}" for i in range(len(labels))]
-    return ArrayItems(names, {"label": labels}, {"classes": [f"class {i}" for i in range(classes)]})
 
 
 def blobs(n: int, classes: int, spread: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

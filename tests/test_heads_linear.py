@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tiny_items import KEY, features, truth
 
 from benchkit.errors import RunError, UsageError
 from benchkit.heads.linear import Linear, Settings
 from benchkit.heads.solvers import adamw
 from benchkit.heads.solvers.blocks import fixed_threads
-from benchkit.store.items import ArrayItems
-
-KEY = "cls@final"
 
 
-def features(rows: Any) -> ArrayItems:
-    rows = np.asarray(rows, np.float32)
-    return ArrayItems([f"{i:04d}" for i in range(len(rows))], {KEY: rows})
-
-
-def truth(labels: Any, classes: int) -> ArrayItems:
-    names = [f"{i:04d}" for i in range(len(labels))]
-    return ArrayItems(names, {"label": np.asarray(labels)}, {"classes": [f"class {i}" for i in range(classes)]})
+def recipe_of(**settings: Any) -> adamw.Recipe:
+    return adamw.Recipe(**dataclasses.asdict(Settings(**settings)))
 
 
 def linear(rows: Any, labels: Any, classes: int, seed: int = 0, threads: int = 1, **settings: Any) -> Linear:
@@ -163,7 +156,7 @@ class TestTraining:
     def test_half_precision_features(self):
         """A bank in fp16 is read batch by batch; the numbers are those of the same rows in fp32."""
         rows, labels = blobs(100, 3, 1.0)
-        half, recipe = rows.astype(np.float16), adamw.Recipe(epochs=3, standardize=True)
+        half, recipe = rows.astype(np.float16), recipe_of(epochs=3, standardize=True)
         one, other = (adamw.train(x, labels, 3, recipe, seed=0, threads=1) for x in (half, half.astype(np.float32)))
         np.testing.assert_allclose(one.weight, other.weight, rtol=1e-6)
         assert np.array_equal(adamw.logits(one, half), adamw.logits(one, half.astype(np.float32)))
@@ -174,7 +167,7 @@ class TestTraining:
 
         rows, labels = blobs(20_000, 3, 1.0, width=100)
         rows.flags.writeable = False
-        recipe = adamw.Recipe(epochs=1)
+        recipe = recipe_of(epochs=1)
         adamw.train(rows[:300], labels[:300], 3, recipe, seed=0, threads=1)  # what is loaded once
         tracemalloc.start()
         with fixed_threads(1):

@@ -8,25 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge as TheirRidge
+from tiny_items import KEY, features, truth
 
 from benchkit.errors import RunError, UsageError
 from benchkit.heads.ridge import Ridge, Settings
 from benchkit.heads.solvers import least_squares
 from benchkit.settings import setting
-from benchkit.store.items import ArrayItems
-
-KEY = "cls@final"
-
-
-def features(rows: Any, names: list[str] | None = None) -> ArrayItems:
-    rows = np.asarray(rows, np.float32)
-    return ArrayItems(names or [f"{i:04d}" for i in range(len(rows))], {KEY: rows})
-
-
-def truth(labels: Any, classes: int, names: list[str] | None = None) -> ArrayItems:
-    labels = np.asarray(labels)
-    names = names or [f"{i:04d}" for i in range(len(labels))]
-    return ArrayItems(names, {"label": labels}, {"classes": [f"class {i}" for i in range(classes)]})
 
 
 def ridge(

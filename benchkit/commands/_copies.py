@@ -107,10 +107,9 @@ def _view(view: str, places: Places) -> str:
 
 def _sheet(folder: Path, groups: Sequence[Group], places: Places) -> Path:
     """Draw the first pairs side by side from the tag's thumbnails; returns the PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from benchkit.store.files import replacing
+    from benchkit.commands._pictures import save
 
     pairs = [(pair, kind) for group in groups for pair, kind in group.pairs.items()]
     pairs = pairs or [((group.views[0], group.views[0]), group.kinds[0]) for group in groups]
@@ -128,11 +127,7 @@ def _sheet(folder: Path, groups: Sequence[Group], places: Places) -> Path:
             named = _view(view, places)
             named = named if len(named) <= _WIDE else f"...{named[3 - _WIDE :]}"
             axes.set_title(f"{title}\n{named}", fontsize=6, parse_math=False)
-    figure.tight_layout()
-    path = folder / PICTURE
-    with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
-        FigureCanvasAgg(figure).print_png(handle)
-    return path
+    return save(figure, folder / PICTURE)
 
 
 def _thumbs(folder: Path, views: Sequence[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchkit.conf.build import build
 from benchkit.conf.find import conf_names, find_conf
 from benchkit.errors import BenchkitError, UsageError
+from benchkit.store.usage import size_text
 
 ANY_BENCHMARK = "retrieval"  # a conf is read for one; the model is the same
 
@@ -57,7 +58,7 @@ def fetch_all(confs: Sequence[str | Path], say: Callable[[str], None] = print) -
 def _described(path: Path) -> str:
     inside = path.rglob("*")  # the hub's cache names one file twice: a link is not counted
     files = [path] if path.is_file() else [each for each in inside if each.is_file() and not each.is_symlink()]
-    return f"  {sum(each.stat().st_size for each in files) / 1e6:8.1f} MB  {path}"
+    return f"  {size_text(sum(each.stat().st_size for each in files)):>8}  {path}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 
 from benchkit.errors import UsageError
 from benchkit.heads.base import Head
+from benchkit.metrics.classification import rank
 from benchkit.settings import setting
 from benchkit.store.items import Items
 
@@ -77,7 +78,6 @@ class Ridge(Head):
 
     def _fit_set(self, rows: np.ndarray, labels: np.ndarray, n_classes: int, threads: int) -> tuple[Any, float]:
         from benchkit.heads.solvers import least_squares
-        from benchkit.heads.solvers.blocks import own_is_highest
 
         ready = least_squares.decompose(rows, labels, n_classes, threads=threads)
         strength = self.settings.strength
@@ -85,7 +85,7 @@ class Ridge(Head):
             strength = least_squares.choose_strength(ready, threads=threads)
         found = least_squares.fit(ready, strength, threads=threads)
         scores = least_squares.outputs(found, rows, threads=threads)
-        return found, float(own_is_highest(scores, labels).mean())
+        return found, float((rank(scores, labels) == 0).mean())
 
     def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
         """Outputs in fixed blocks; draws are the second axis where there are several."""

@@ -84,8 +84,11 @@ class Zeroshot(Head):
 
     def predict(self, key: str, features: Items, threads: int) -> dict[str, Any]:
         """Logits in fixed blocks."""
+        from benchkit.heads.solvers.blocks import affine, fixed_threads
+
         images = _unit(np.asarray(features.read(key)), "image embeddings").astype(np.float32)
-        cosines = np.concatenate([_block(images[i : i + BLOCK], self.classes) for i in range(0, len(images), BLOCK)])
+        with fixed_threads(threads):
+            cosines = affine(images, self.classes.T, np.zeros(len(self.classes), np.float32), BLOCK)
         return {"scores": (self.scale * cosines + self.bias).astype(np.float32)}
 
     def meta(self) -> dict[str, Any]:
@@ -173,12 +176,6 @@ def _unit(rows: np.ndarray, what: str) -> np.ndarray:
     if not (length > 0).all():
         raise RunError(f"zero-shot: {int((length == 0).sum())} {what} are zero vectors, which have no direction.")
     return values / length
-
-
-def _block(rows: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Cosines (B, K) of up to BLOCK rows; a short block is filled up so that every product has one shape."""
-    full = np.concatenate([rows, np.zeros((BLOCK - len(rows), rows.shape[1]), np.float32)])
-    return (full @ classes.T)[: len(rows)]
 
 
 def _hash(texts: Sequence[str]) -> str:

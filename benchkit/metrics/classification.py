@@ -18,10 +18,19 @@ Scores = NDArray[np.floating]
 Labels = NDArray[np.integer]
 
 
+def rank(scores: Scores, labels: Labels) -> NDArray[np.intp]:
+    """(N,) number of other classes with a score at least the true one's: 0 is right, and equal scores are wrong.
+
+    Args:
+        scores: (N, K) without NaN; infinities are allowed and equal to one another.
+        labels: (N,) integers in [0, K).
+    """
+    own = np.take_along_axis(scores, labels[:, None], axis=1)
+    return np.count_nonzero(scores >= own, axis=1) - 1
+
+
 def top_k(scores: Scores, labels: Labels, k: int) -> NDArray[np.bool_] | None:
     """Whether the true class is among the k best; None where that says nothing, k >= K.
-
-    The rank of the true class is the number of other classes with a score at least its own: equal scores are wrong.
 
     Args:
         scores: (N, K) logits, votes or distances turned around; infinities are allowed and equal to one another.
@@ -36,9 +45,7 @@ def top_k(scores: Scores, labels: Labels, k: int) -> NDArray[np.bool_] | None:
     _check(labels, scores, np.isnan(scores), "is NaN")
     if k >= scores.shape[1]:
         return None
-    own = np.take_along_axis(scores, labels[:, None], axis=1)
-    rank = np.count_nonzero(scores >= own, axis=1) - 1
-    return rank < k
+    return rank(scores, labels) < k
 
 
 def nll(scores: Scores, labels: Labels, *, votes: bool = False) -> NDArray[np.float64]:
@@ -114,9 +121,8 @@ def predicted(scores: Scores, labels: Labels) -> NDArray[np.intp]:
         scores: (N, K); infinities are allowed.
         labels: (N,) integers in [0, K).
     """
-    own = np.take_along_axis(scores, labels[:, None], axis=1)
     answer = scores.argmax(axis=1)
-    tied = (answer == labels) & (np.count_nonzero(scores >= own, axis=1) > 1)
+    tied = (answer == labels) & (rank(scores, labels) > 0)
     others = scores[tied].copy()
     np.put_along_axis(others, labels[tied, None], -np.inf, axis=1)
     answer[tied] = others.argmax(axis=1)

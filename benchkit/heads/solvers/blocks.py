@@ -52,12 +52,6 @@ def affine(features: np.ndarray, weight: np.ndarray, bias: np.ndarray, block: in
     return out
 
 
-def own_is_highest(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Bool (N,): whether the row's own class has the one highest of its scores (N, K); a tie is wrong."""
-    own = np.take_along_axis(scores, labels[:, None], axis=1)
-    return np.count_nonzero(scores >= own, axis=1) == 1
-
-
 def check_rows(features: np.ndarray, what: str) -> None:
     """Stop unless features are (N, D) with N, D >= 1 (UsageError) and finite (RunError)."""
     if features.ndim != 2 or 0 in features.shape:
