@@ -1,5 +1,9 @@
 """What stops a command, and with which exit status: 0 done, 1 gate failed, 2 usage or input, 3 while running."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 
 class BenchkitError(Exception):
     """A stop that the user can read: one paragraph saying what is wrong, where, and what mends it."""
@@ -17,3 +21,10 @@ class RunError(BenchkitError):
     """Failed while running (disk, memory, not finite, damaged file); what was finished is kept and can be resumed."""
 
     status = 3
+
+
+def some(names: Iterable[str], count: int = 4, between: str = ", ") -> str:
+    """The first `count` names, and how many more there are: for messages."""
+    known = list(names)
+    more = "; and" if between == "; " else " and"
+    return between.join(known[:count]) + (f"{more} {len(known) - count} more" if len(known) > count else "")

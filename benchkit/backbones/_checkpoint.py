@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -155,8 +155,8 @@ def load_into(
     unused = tuple(k for k in state if k not in target)
     _refuse_partial([k for k in missing if k not in left_out], unused, len(target), source)
     module.load_state_dict({k: v.to(target[k].dtype) for k, v in state.items() if k in target}, strict=False)
-    notes += [f"the file has no classifier ({_some(left_out)}): there are no logits"] if left_out else []
-    notes += [f"not used of the file: {_some(unused)}"] if unused else []
+    notes += [f"the file has no classifier ({some(left_out)}): there are no logits"] if left_out else []
+    notes += [f"not used of the file: {some(unused)}"] if unused else []
     return LoadReport(left_out, unused, tuple(notes))
 
 
@@ -164,17 +164,17 @@ def _refuse_shapes(state: Mapping[str, Tensor], target: Mapping[str, Tensor], so
     both = [(name, state[name], target[name]) for name in target if name in state]
     wrong = [f"{name} {tuple(a.shape)} for {tuple(b.shape)}" for name, a, b in both if a.shape != b.shape]
     if wrong:
-        raise UsageError(f"{source} is of another architecture or input size: shapes differ at {_some(wrong)}.")
+        raise UsageError(f"{source} is of another architecture or input size: shapes differ at {some(wrong)}.")
     kinds = [f"{name} {a.dtype}" for name, a, b in both if a.is_floating_point() != b.is_floating_point()]
     if kinds:
-        raise UsageError(f"{source} holds quantised or otherwise converted weights: {_some(kinds)}.")
+        raise UsageError(f"{source} holds quantised or otherwise converted weights: {some(kinds)}.")
 
 
 def _refuse_partial(missing: list[str], unused: tuple[str, ...], total: int, source: str) -> None:
     if missing:
-        also = f"; it has {len(unused)} names that the model has not: {_some(unused)}" if unused else ""
+        also = f"; it has {len(unused)} names that the model has not: {some(unused)}" if unused else ""
         raise UsageError(
-            f"{source} leaves {len(missing)} of the model's {total} tensors without a value: {_some(missing)}{also}. "
+            f"{source} leaves {len(missing)} of the model's {total} tensors without a value: {some(missing)}{also}. "
             "Check model.backbone.arch against the file; a partly random model is never scored."
         )
 
@@ -207,11 +207,6 @@ def _by_order(state: dict[str, Tensor], target: Mapping[str, Tensor], source: st
     if len(target) != len(state) or wrong:
         raise UsageError(
             f"{source} does not fit tensor by tensor: {len(state)} tensors for {len(target)}"
-            + (f", and shape or dtype differ at {_some(wrong)}." if wrong else ".")
+            + (f", and shape or dtype differ at {some(wrong)}." if wrong else ".")
         )
     return {ours: b for (ours, _), (_, b) in pairs}
-
-
-def _some(names: Any, count: int = 4) -> str:
-    names = list(names)
-    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")

@@ -13,7 +13,7 @@ from open_clip.transform import PreprocessCfg
 
 from benchkit.backbones._hub import from_hub, refused
 from benchkit.backbones.base import Preprocess
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 
 if TYPE_CHECKING:
     from benchkit.backbones.open_clip import Settings
@@ -56,14 +56,14 @@ def trained_with(arch: str, tag: str | None) -> dict[str, Any]:
     if differ:
         raise UsageError(
             f"say how the weights of {arch} were trained: model.backbone.weights=TAG, for a file the tag whose "
-            f"{' and '.join(differ)} are the file's. There are {_listed(arch)}."
+            f"{' and '.join(differ)} are the file's. There are {some(_tags(arch), 6)}."
         )
     entry = entries[0] if entries else {**_trained(DEFAULTS), "quick_gelu": _quick(arch)}  # a config of the user's own
     # One architecture (roberta-ViT-B-32) has no twin: its configuration is right, and its tag forgets to say so.
     if entry["quick_gelu"] != _quick(arch) and _twin(arch) in open_clip.list_models():
         has, needs = ("GELU", "QuickGELU") if entry["quick_gelu"] else ("QuickGELU", "GELU")
         raise UsageError(
-            f"model.backbone.arch={arch} has {has}, and its weights {tag or _listed(arch)} were trained with "
+            f"model.backbone.arch={arch} has {has}, and its weights {tag or some(_tags(arch), 6)} were trained with "
             f"{needs}: use model.backbone.arch={_twin(arch)}."
         )
     return entry
@@ -104,7 +104,7 @@ def published_file(arch: str, settings: Settings) -> Path:
     """
     if not settings.weights or not settings.pretrained:
         raise UsageError(
-            f"{arch} has no weights: name a tag with model.backbone.weights=TAG ({_listed(arch) or 'it has none'}), "
+            f"{arch} has no weights: name a tag with model.backbone.weights=TAG ({some(_tags(arch), 6) or 'it has none'}), "
             "leave model.backbone.pretrained=true, give model.backbone.checkpoint=FILE, or --random for random ones."
         )
     entry = open_clip.get_pretrained_cfg(arch, settings.weights)
@@ -117,11 +117,6 @@ def published_file(arch: str, settings: Settings) -> Path:
 
 def _tags(arch: str) -> list[str]:
     return open_clip.list_pretrained_tags_by_model(arch)
-
-
-def _listed(arch: str, count: int = 6) -> str:
-    tags = _tags(arch)
-    return ", ".join(tags[:count]) + (f" and {len(tags) - count} more" if len(tags) > count else "")
 
 
 def _trained(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,6 +133,6 @@ def _twin(arch: str) -> str:
 
 
 def _no_such_tag(arch: str, tag: str) -> str:
-    there = f"its tags are {_listed(arch)}" if _tags(arch) else "it has no published weights"
+    there = f"its tags are {some(_tags(arch), 6)}" if _tags(arch) else "it has no published weights"
     also = f"; {tag} belongs to model.backbone.arch={_twin(arch)}" if tag in _tags(_twin(arch)) else ""
     return f"model.backbone.weights={tag}: open_clip has no such weights of {arch}; {there}{also}."

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from benchkit.errors import some
 from benchkit.provenance.identity import unequal_fields
 
 SOME = 5  # names that a line shows
@@ -116,7 +117,7 @@ def without_flagged(record: Mapping[str, Any]) -> list[str]:
 def _some(names: Iterable[str]) -> str:
     """The first few names, printable, and how many more; all of them are in record.json."""
     shown = [name.encode("unicode_escape").decode() if not name.isprintable() else name for name in names]
-    return ", ".join(shown[:SOME]) + (f" and {len(shown) - SOME} more" if len(shown) > SOME else "")
+    return some(shown, SOME)
 
 
 def render(header: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from benchkit.commands._shared import guarded, parse, parser, say
+from benchkit.errors import some
 
 if TYPE_CHECKING:
     from benchkit.store.usage import Holding
@@ -144,7 +145,7 @@ def _plain(each: Holding) -> dict[str, object]:
 
 
 def _tags(tags: Sequence[str]) -> str:
-    return f"{', '.join(tags[:3])}{f' and {len(tags) - 3} more' if len(tags) > 3 else ''}" if tags else "no tag"
+    return some(tags, 3) or "no tag"
 
 
 def _age_text(seconds: float) -> str:

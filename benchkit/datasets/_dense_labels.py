@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from benchkit.conf.find import configs_dir
-from benchkit.datasets._lists import read_lines, refuse_twice, some
-from benchkit.errors import UsageError
+from benchkit.datasets._lists import read_lines, refuse_twice
+from benchkit.errors import UsageError, some
 from benchkit.images import Unreadable
 
 IGNORE = "ignore"

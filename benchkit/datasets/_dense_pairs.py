@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchkit.datasets._dense_places import ANYWHERE, SPLIT, Places
 from benchkit.datasets._dense_readers import TARGET_SUFFIXES
-from benchkit.datasets._listing import inode, scan
-from benchkit.datasets._lists import read_lines, refuse_twice, some
-from benchkit.errors import UsageError
+from benchkit.datasets._listing import tree
+from benchkit.datasets._lists import read_lines, refuse_twice
+from benchkit.errors import UsageError, some
 from benchkit.images import SUFFIXES
 
 Index = dict[str, list[str]]  # files by stem
@@ -122,10 +122,11 @@ class Pairs:
         return found
 
     def _files(self, folder: str, affix: Affix, skipped: Sequence[str]) -> Index:
-        found: Index = defaultdict(list)
+        index: Index = defaultdict(list)
         root, parent = self.places.root, folder.removeprefix(f"{ANYWHERE}/")
         top = root if folder.startswith(ANYWHERE) else root / folder
-        for path in _walk(str(top), skipped, frozenset()):
+        entries = (found for _, found in tree(str(top), skipped=skipped))
+        for path in (path for found in entries for path in (*found.images, *found.others)):
             stem = affix.stem(os.path.basename(path))
             above = os.path.relpath(os.path.dirname(path), top).replace(os.sep, "/")
             parts = [] if above == "." else above.split("/")
@@ -134,8 +135,8 @@ class Pairs:
             if folder.startswith(ANYWHERE):
                 place = len(parts) - 1 - parts[::-1].index(parent)
                 parts = parts[:place] + parts[place + 1 :]
-            found["/".join([*parts, stem])].append(os.path.normpath(os.path.relpath(path, root)).replace(os.sep, "/"))
-        return dict(found)
+            index["/".join([*parts, stem])].append(os.path.normpath(os.path.relpath(path, root)).replace(os.sep, "/"))
+        return dict(index)
 
     def _listed(self, listed: str, folders: Sequence[str], images: Index) -> list[str]:
         """The stems that a list names: as stems, names or paths of images; or folders of them."""
@@ -206,14 +207,3 @@ def _refuse_lacking(stems: Sequence[str], what: str, partner: str, where: str, t
 def _without(index: Index, files: set[str]) -> Index:
     kept = {stem: [file for file in names if file not in files] for stem, names in index.items()}
     return {stem: names for stem, names in kept.items() if names}
-
-
-def _walk(folder: str, skipped: Sequence[str], above: frozenset[tuple[int, int]]) -> Iterator[str]:
-    """Paths of the files in and below a folder; links back to a folder above are not followed."""
-    here = inode(folder)
-    if here in above or os.path.normpath(folder) in skipped:
-        return
-    found = scan(folder)
-    yield from (*found.images, *found.others)
-    for below in found.folders:
-        yield from _walk(below, skipped, above | {here})

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchkit.datasets._lists import some
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 
 SPLIT = "{split}"
 ANYWHERE = "**"

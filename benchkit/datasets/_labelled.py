@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.datasets._lists import read_pairs, some
+from benchkit.datasets._lists import read_pairs
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 from benchkit.settings import setting
 
 _NUMBERED = re.compile(r"\d+\.\s*(?=\D)")  # 001.Black_footed_Albatross

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,23 +52,30 @@ def _kind(entry: os.DirEntry[str], found: Entries) -> list[str]:
     return found.others
 
 
-def walk(folder: str, name: str, above: frozenset[tuple[int, int]], others: Counter[str]) -> Iterator[str]:
-    """Names of the images in and below `folder`, whose own name is `name`; counts other files by suffix in `others`.
+def tree(
+    folder: str, above: frozenset[tuple[int, int]] = frozenset(), skipped: Sequence[str] = ()
+) -> Iterator[tuple[str, Entries]]:
+    """A folder and all below it, each with its entries.
 
     Args:
         folder: path.
-        name: what the folder's path is in item names.
         above: inodes of the folders it lies in: a link back to one of them is not followed.
-        others: gets the count of files that are no images by their suffix.
+        skipped: normal paths of folders that are left out.
     """
     here = inode(folder)
-    if here in above:
+    if here in above or os.path.normpath(folder) in skipped:
         return
     found = scan(folder)
-    others.update(os.path.splitext(path)[1].lower() or "no suffix" for path in found.others)
-    yield from (f"{name}/{os.path.basename(path)}" for path in found.images)
+    yield folder, found
     for below in found.folders:
-        yield from walk(below, f"{name}/{os.path.basename(below)}", above | {here}, others)
+        yield from tree(below, above | {here}, skipped)
+
+
+def walk(folder: str, name: str, above: frozenset[tuple[int, int]], others: Counter[str]) -> Iterator[str]:
+    """Names of the images in and below `folder`, whose own name is `name`; counts other files by suffix in `others`."""
+    for _, found in tree(folder, above):
+        others.update(os.path.splitext(other)[1].lower() or "no suffix" for other in found.others)
+        yield from (f"{name}{image.removeprefix(folder)}".replace(os.sep, "/") for image in found.images)
 
 
 def inode(folder: str | Path) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from benchkit.errors import UsageError
@@ -49,9 +48,3 @@ def refuse_twice(path: Path, number: int, name: str, seen: dict[str, int]) -> No
     first = seen.setdefault(name, number)
     if first != number:
         raise UsageError(f"{path}:{number}: {name!r} is listed a second time, first in line {first}. Drop one.")
-
-
-def some(names: Iterable[str], count: int = 3) -> str:
-    """The first few names, and how many more there are."""
-    known = list(names)
-    return ", ".join(known[:count]) + (f" and {len(known) - count} more" if len(known) > count else "")

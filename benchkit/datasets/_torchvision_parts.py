@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.datasets._lists import some
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 
 
 def _caltech(folder: str, name: str) -> Callable[[Any], Iterator[tuple[str, int]]]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from benchkit.datasets._lists import read_pairs, some
+from benchkit.datasets._lists import read_pairs
 from benchkit.datasets._splitting import SplitSettings
 from benchkit.datasets.listed import Entry, Listed
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 
 LISTS = ("images.txt", "image_class_labels.txt", "classes.txt", "train_test_split.txt")
 LAYOUT = f"root/{', root/'.join(LISTS)}, and root/images/001.Black_footed_Albatross/<image>.jpg"

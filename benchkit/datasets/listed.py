@@ -15,10 +15,10 @@ from pathlib import Path
 
 from benchkit.datasets._labelled import Labelled
 from benchkit.datasets._listing import check_name
-from benchkit.datasets._lists import refuse_twice, some
+from benchkit.datasets._lists import refuse_twice
 from benchkit.datasets._splitting import SeededSplit, SplitSettings
 from benchkit.datasets._tables import read_table
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 from benchkit.settings import setting
 
 LAYOUT = (

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchkit.datasets.base import Arrays, Dataset, DataSettings
-from benchkit.errors import UsageError
+from benchkit.datasets._generated import Generated, GeneratedSettings, number_of
+from benchkit.datasets.base import Arrays
 from benchkit.settings import setting
 
 if TYPE_CHECKING:
@@ -26,51 +26,26 @@ LITTLE, MUCH = (0.2, 0.45), (0.65, 1.0)  # ranges of a change's strength
 
 
 @dataclasses.dataclass
-class Settings(DataSettings):
+class Settings(GeneratedSettings):
     """Settings of the generated triplets."""
 
     n_train: int = setting(128, "triplets in the train split")
     n_test: int = setting(64, "triplets in the test split")
-    seed: int = setting(0, "seed of the generator, together with each item's name")
-    side: int = setting(224, "side of the rendered images in pixels")
 
 
-class SceneTriplets(Dataset):
-    """See the module."""
-
-    generated = True
+class SceneTriplets(Generated):
+    """See the module; kinds, then sides take turns."""
 
     def __init__(self, settings: Settings) -> None:
         from benchkit.render import scene, variation
 
-        self.settings = settings
+        super().__init__(settings)
         self.kinds = list(variation.CHANGES)
-        self.version = f"{scene.VERSION}.{variation.VERSION}"
-        if min(settings.n_train, settings.n_test) < 0 or settings.side < 8:
-            raise UsageError("data.n_train and data.n_test must not be negative, and data.side at least 8.")
-
-    def items(self, split: str) -> list[str]:
-        """`<split>/<number>`; kinds, then sides take turns."""
-        counts = {"train": self.settings.n_train, "test": self.settings.n_test}
-        if split not in counts:
-            raise UsageError(f"generated triplets have the splits train and test, not {split!r}: set data.split=test.")
-        return [f"{split}/{i:06d}" for i in range(counts[split])]
+        self.generator = ("scene_triplets", f"{scene.VERSION}.{variation.VERSION}")
 
     def views(self, item: str) -> tuple[str, ...]:
         """Reference, left, right."""
         return tuple(f"{item}/{view}" for view in VIEWS)
-
-    def path(self, view: str) -> None:
-        """Nothing is on disk."""
-        return
-
-    def recipe(self, view: str) -> str:
-        """Generator, version, seed, side and name."""
-        return f"scene_triplets\0{self.version}\0{self.settings.seed}\0{self.settings.side}\0{view}"
-
-    def generated_size(self, view: str) -> tuple[int, int]:
-        """Square."""
-        return self.settings.side, self.settings.side
 
     def image(self, view: str) -> np.ndarray:
         """The rendered view, read-only."""
@@ -79,10 +54,10 @@ class SceneTriplets(Dataset):
         return _rendered(item, self.kinds[self._kind(item)], much, self.settings.seed, self.settings.side)
 
     def _kind(self, item: str) -> int:
-        return int(item.split("/")[1]) % len(self.kinds)
+        return number_of(item) % len(self.kinds)
 
     def _vote(self, item: str) -> int:
-        number = int(item.split("/")[1])
+        number = number_of(item)
         return (number + number // len(self.kinds)) % 2
 
     def label(self, item: str) -> str:
@@ -116,7 +91,7 @@ def _scene(item: str, kind: str, much: bool | None, seed: int) -> Scene:
     from benchkit.render.scene import CLASSES, generator, make_scene
     from benchkit.render.variation import CHANGES, relit, varied
 
-    name, number = f"triplet/{item}", int(item.split("/")[1])
+    name, number = f"triplet/{item}", number_of(item)
     scene = make_scene(name, seed, number // len(CHANGES) % len(CLASSES))
     if much is None:
         return scene

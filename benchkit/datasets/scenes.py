@@ -14,19 +14,15 @@ from typing import Any, Literal
 import numpy as np
 
 from benchkit.datasets import _scene_maps, _scene_truth
-from benchkit.datasets.base import Arrays, Dataset, DataSettings
-from benchkit.errors import UsageError
+from benchkit.datasets._generated import Generated, GeneratedSettings, number_of
+from benchkit.datasets.base import Arrays
 from benchkit.settings import setting
 
 
 @dataclasses.dataclass
-class Settings(DataSettings):
+class Settings(GeneratedSettings):
     """Settings of the generated scenes."""
 
-    n_train: int = setting(240, "scenes in the train split")
-    n_test: int = setting(120, "scenes in the test split")
-    seed: int = setting(0, "seed of the generator, together with each item's name")
-    side: int = setting(224, "side of the rendered image in pixels")
     truth: Literal[
         "class", "mask", "foreground", "depth", "normals", "edges", "keypoints2d", "occlusion_edges", "boundaries"
     ] = setting(
@@ -36,43 +32,20 @@ class Settings(DataSettings):
     )
 
 
-class Scenes(Dataset):
-    """See the module."""
-
-    generated = True
+class Scenes(Generated):
+    """See the module; the classes take turns."""
 
     def __init__(self, settings: Settings) -> None:
         from benchkit.render import scene
 
-        self.settings = settings
+        super().__init__(settings)
         self.classes = list(scene.CLASSES)
-        self.version = scene.VERSION
+        self.generator = ("scenes", scene.VERSION)
         self.maps = _scene_truth.FIELDS.get(settings.truth, ())
         self.stacks = ("boundaries",) if settings.truth == "boundaries" else ()
-        if min(settings.n_train, settings.n_test) < 0 or settings.side < 8:
-            raise UsageError("data.n_train and data.n_test must not be negative, and data.side at least 8.")
-
-    def items(self, split: str) -> list[str]:
-        """`<split>/<number>`; the classes take turns."""
-        counts = {"train": self.settings.n_train, "test": self.settings.n_test}
-        if split not in counts:
-            raise UsageError(f"generated scenes have the splits train and test, not {split!r}: set data.split=test.")
-        return [f"{split}/{i:06d}" for i in range(counts[split])]
 
     def _class(self, item: str) -> int:
-        return int(item.split("/")[1]) % len(self.classes)
-
-    def path(self, view: str) -> None:
-        """Nothing is on disk."""
-        return
-
-    def recipe(self, view: str) -> str:
-        """Generator, version, seed, side and name."""
-        return f"scenes\0{self.version}\0{self.settings.seed}\0{self.settings.side}\0{view}"
-
-    def generated_size(self, view: str) -> tuple[int, int]:
-        """Square."""
-        return self.settings.side, self.settings.side
+        return number_of(item) % len(self.classes)
 
     def image(self, view: str) -> np.ndarray:
         """The rendered scene, read-only."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.datasets.base import Dataset
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 from benchkit.export.manifest import Facts, read_manifest, read_truths
 from benchkit.export.truth import FramedTruth
 from benchkit.provenance.identity import dataset_id
@@ -197,7 +197,7 @@ def check_readable(splits: Sequence[Split], on_error: str) -> dict[str, str]:
     bad = {item: why for split in splits for item, why in split.bad().items()}
     if bad and on_error == "stop":
         raise UsageError(
-            f"{_count(len(bad), 'item', 'items')} cannot be used{_below(splits[0])}: {_first(bad)}. Mend or remove "
+            f"{_count(len(bad), 'item', 'items')} cannot be used{_below(splits[0])}: {_said(bad)}. Mend or remove "
             "such files, or leave them out with data.on_error=skip."
         )
     check_left(splits, bad)
@@ -216,16 +216,16 @@ def check_left(splits: Sequence[Split], skipped: Mapping[str, str]) -> None:
         if lost:
             gone = {item: skipped[item] for item in split.items if split.dataset.label(item) in lost}
             what = ", ".join(f"class {label!r}" for label in sorted(lost, key=str) if label is not None) or "any item"
-            raise UsageError(f"no image can be used of {what} in split {split.name!r}{_below(split)}: {_first(gone)}.")
+            raise UsageError(f"no image can be used of {what} in split {split.name!r}{_below(split)}: {_said(gone)}.")
+
+
+def _said(bad: Mapping[str, str]) -> str:
+    return some(bad.values(), _SHOWN, "; ")
 
 
 def _below(split: Split) -> str:
     root = split.dataset.settings.root
     return f" below {root}" if root else ""
-
-
-def _first(bad: Mapping[str, str]) -> str:
-    return "; ".join(list(bad.values())[:_SHOWN]) + (f"; and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else "")
 
 
 def untrained_classes(train: Split | None, test: Split) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, some
 from benchkit.heads.base import ModelSide
 
 REST = "*"  # in a map: every label that is no other class's
@@ -119,8 +119,3 @@ def _index(labels: Sequence[tuple[str, tuple[str, ...]]]) -> dict[str, list[int]
 def plain(name: str) -> str:
     """A name without case, `_` and `-`."""
     return " ".join(re.sub(r"[_\-\s]+", " ", name).lower().split())
-
-
-def some(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
