@@ -23,6 +23,11 @@ class RunError(BenchkitError):
     status = 3
 
 
+def reason(error: Exception, length: int = 200) -> str:
+    """What an error says, or else its type, on one line without a full stop: for messages that tell of it."""
+    return (" ".join(str(error).split())[:length] or type(error).__name__).removesuffix(".")
+
+
 def some(names: Iterable[str], count: int = 4, between: str = ", ") -> str:
     """The first `count` names, and how many more there are: for messages."""
     known = list(names)

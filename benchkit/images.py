@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
 MAX_PIXELS = 178_956_970  # twice PIL's warning threshold: where PIL itself refuses a decompression bomb
@@ -79,7 +79,7 @@ def decode_exact(data: bytes) -> np.ndarray:
     except (Unreadable, MemoryError):
         raise
     except Exception as error:  # PIL's plugins raise OSError, SyntaxError, struct.error, ValueError, EOFError ...
-        raise Unreadable(f"it does not decode to a whole image ({error or type(error).__name__})") from error
+        raise Unreadable(f"it does not decode to a whole image ({reason(error)})") from error
 
 
 DECODERS: dict[str, Callable[[bytes], np.ndarray]] = {"fast": decode_fast, "pil": decode_exact}

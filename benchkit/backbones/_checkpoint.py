@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchkit.errors import UsageError, some
+from benchkit.errors import UsageError, reason, some
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,6 +47,30 @@ def find_checkpoint(checkpoint: str | None, weights: str | None = None) -> Path 
         raise UsageError(f"model.backbone.checkpoint={checkpoint}: there is no such file.")
     if path.suffix not in SUFFIXES:
         raise UsageError(f"model.backbone.checkpoint={checkpoint}: weights are read from {', '.join(SUFFIXES)} only.")
+    return path
+
+
+def chosen_file(
+    name: str, checkpoint: str | None, weights: str | None = None, *, pretrained: bool, random: bool
+) -> Path | None:
+    """The weights file of the model `name`; None where its weights are the published ones, or random.
+
+    Args:
+        name: of the model, for messages.
+        checkpoint, weights: see `find_checkpoint`.
+        pretrained: without a file, the published weights are wanted.
+        random: random weights are wanted, whatever else is said.
+
+    Raises:
+        UsageError: nothing says where the weights come from, or see `find_checkpoint`.
+    """
+    if random:
+        return None
+    path = find_checkpoint(checkpoint, weights)
+    if path is None and not pretrained:
+        raise UsageError(
+            f"{name} has no weights: give model.backbone.checkpoint=FILE ({', '.join(SUFFIXES)}), or --random for random ones."
+        )
     return path
 
 
@@ -104,7 +128,9 @@ def _read(path: Path) -> Any:
             "run anything. Where you trust it, save its state_dict() alone with torch.save, or as .safetensors."
         ) from error
     except Exception as error:
-        raise UsageError(f"{path} cannot be read as weights ({error}): it may be damaged; get it again.") from error
+        raise UsageError(
+            f"{path} cannot be read as weights ({reason(error)}): it may be damaged; get it again."
+        ) from error
     if not isinstance(raw, Mapping):
         raise UsageError(f"{path} holds a {type(raw).__name__}, not named tensors: save the model's state_dict().")
     return raw

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
+from benchkit.backbones._checkpoint import chosen_file, load_into, load_state
 from benchkit.backbones._dinov2_layers import DinoV2Backbone
 from benchkit.backbones._sizes import check_size
 from benchkit.backbones._timm_build import seeded
 from benchkit.backbones.base import Preprocess
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 
 if TYPE_CHECKING:
     from benchkit.backbones.dinov2 import Settings
@@ -34,11 +34,7 @@ _CHUNKED = re.compile(r"^blocks\.\d+\.(\d+)\.")  # names of training runs, which
 def build_dinov2(settings: Settings, *, size: int | None, random: bool, seed: int) -> DinoV2Backbone:
     """See `benchkit.backbones.dinov2.build`."""
     arch, size = settings.arch, size or settings.size
-    path = None if random else find_checkpoint(settings.checkpoint)
-    if not (random or path or settings.pretrained):
-        raise UsageError(
-            f"{arch} has no weights: give model.backbone.checkpoint=FILE ({', '.join(SUFFIXES)}), or --random for random ones."
-        )
+    path = chosen_file(arch, settings.checkpoint, pretrained=settings.pretrained, random=random)
     net, code = seeded(seed, lambda: from_code(settings))
     net.eval()
     check_size(arch, int(net.patch_size), size)
@@ -69,7 +65,7 @@ def from_code(settings: Settings) -> tuple[Any, str]:
             code = code_of(folder)
     except OSError as error:
         raise UsageError(
-            f"the code of {REPOSITORY} at {settings.commit} could not be had ({_reason(error)}). On a machine with network "
+            f"the code of {REPOSITORY} at {settings.commit} could not be had ({reason(error)}). On a machine with network "
             f"get it with `git clone https://github.com/{REPOSITORY}` and `git -C dinov2 checkout {settings.commit}`, copy "
             "the folder here and pass model.backbone.repo=FOLDER; timm's copies (model.backbone.name=timm) need no such code."
         ) from error
@@ -157,14 +153,10 @@ def published(arch: str) -> dict[str, Tensor]:
         return torch.hub.load_state_dict_from_url(url, map_location="cpu", weights_only=True, progress=False)
     except Exception as error:
         raise UsageError(
-            f"the weights of {arch} could not be had ({_reason(error)}). On a machine with network get {url}, put the file "
+            f"the weights of {arch} could not be had ({reason(error)}). On a machine with network get {url}, put the file "
             f"into {torch.hub.get_dir()}/checkpoints or pass model.backbone.checkpoint=FILE; or run with --random for random "
             "weights."
         ) from error
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _unchunked(state: dict[str, Tensor], net: nn.Module) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 
 T = TypeVar("T")
 SECONDS = 5.0  # for the hub to answer; its own clients try for 24 to 50 seconds, per file
@@ -96,8 +96,7 @@ def refused(what: str, error: Exception, otherwise: str) -> UsageError:
         error: why not.
         otherwise: what else the user can do.
     """
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200].removesuffix(".")
     return UsageError(
-        f"{what} could not be had ({reason}). On a machine with network run `bash scripts/fetch_models CONF`, which says "
+        f"{what} could not be had ({reason(error)}). On a machine with network run `bash scripts/fetch_models CONF`, which says "
         f"where the files lie, and copy them to the same place here; or {otherwise}."
     )

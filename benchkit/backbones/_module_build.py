@@ -14,7 +14,7 @@ from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_stat
 from benchkit.backbones._imagenet import labels_of, names_of
 from benchkit.backbones._module_output import Reading, read_output, understand
 from benchkit.backbones.base import Backbone, Preprocess, Tokens
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 from benchkit.features import Layer
 from benchkit.registry import import_dotted
 
@@ -153,9 +153,8 @@ def _run(call: Callable[[nn.Module, Tensor], Any], net: nn.Module, image: Tensor
     try:
         return call(net, image)
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UsageError(
-            f"{type(net).__name__} does not take images {tuple(image.shape)}: {reason}. Its size is set with data.size or "
+            f"{type(net).__name__} does not take images {tuple(image.shape)}: {reason(error)}. Its size is set with data.size or "
             "model.backbone.size, another entry with model.backbone.method or feature_fn."
         ) from error
 

@@ -15,7 +15,7 @@ from benchkit.backbones._checkpoint import find_checkpoint, load_into, load_stat
 from benchkit.backbones._hub import from_hub, hub_folder, refused, to_copy
 from benchkit.backbones._open_clip_layers import OpenClipBackbone
 from benchkit.backbones._open_clip_tags import config, known_arch, own_size, preprocess_of, published_file
-from benchkit.backbones._sizes import check_size
+from benchkit.backbones._sizes import check_size, one_size, trying
 from benchkit.backbones._timm_build import seeded
 from benchkit.errors import UsageError
 from benchkit.provenance.identity import identity_hash
@@ -31,9 +31,7 @@ def build_open_clip(settings: Settings, *, size: int | None, random: bool, seed:
     arch = known_arch(settings.arch)
     preprocess = preprocess_of(arch, settings.weights, size or settings.size)
     if pad:
-        raise UsageError(
-            f"{arch} takes images of one size only, so data.resize=pad cannot be used: use crop or squash."
-        )
+        raise one_size(arch)
     path = None if random else find_checkpoint(settings.checkpoint) or published_file(arch, settings)
     net = seeded(seed, lambda: create(arch, preprocess.size)).eval()
     notes = load(net, path) if path else []
@@ -104,16 +102,11 @@ def _resize(backbone: OpenClipBackbone, size: int, own: int) -> None:
         raise UsageError(f"{backbone.name} has positions for images of {own} pixels only: use data.size={own}.")
     if backbone.patch:
         check_size(backbone.name, backbone.patch, size)
-    try:
+    with trying(backbone.name, size, own):
         if hasattr(visual, "trunk"):
             with _quiet():
                 visual.set_input_size(size)
         backbone.shapes(size, size, [f"{backbone.own_pool}@final", "proj@final"])
-    except (RuntimeError, AssertionError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-        raise UsageError(
-            f"{backbone.name} does not take images of {size} pixels ({reason}); its own size is {own}: use data.size={own}."
-        ) from error
 
 
 def bytes_of(length: int) -> Callable[[list[str]], Tensor]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import timm
 import torch
 
-from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
+from benchkit.backbones._checkpoint import chosen_file, find_checkpoint, load_into, load_state
 from benchkit.backbones._hub import from_hub, refused, to_copy
-from benchkit.backbones._sizes import check_size
+from benchkit.backbones._sizes import check_size, one_size, trying
 from benchkit.backbones._timm_labels import labels_of
 from benchkit.backbones._timm_layers import TimmBackbone
 from benchkit.backbones.base import Preprocess
@@ -29,12 +29,8 @@ RESAMPLING = {"vision_transformer_sam"}
 def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int, pad: bool) -> TimmBackbone:
     """See `benchkit.backbones.timm.build`."""
     arch = known_arch(settings.arch)
-    path = None if random else find_checkpoint(settings.checkpoint, settings.weights)
-    published = settings.pretrained and path is None and not random
-    if not (random or path or published):
-        raise UsageError(
-            f"{arch} has no weights: give model.backbone.checkpoint=FILE ({', '.join(SUFFIXES)}), or --random for random ones."
-        )
+    path = chosen_file(arch, settings.checkpoint, settings.weights, pretrained=settings.pretrained, random=random)
+    published = path is None and not random
     outline = seeded(seed, lambda: _create(arch, settings.extra_kwargs, meta=True))
     own_size = int(outline.pretrained_cfg["input_size"][-1])
     size = size or settings.size or own_size
@@ -47,7 +43,8 @@ def build_timm(settings: Settings, *, size: int | None, random: bool, seed: int,
     backbone.upstream = f"timm {timm.__version__}"
     backbone.requires_grad_(False)
     if size != own_size:
-        _try(backbone, size)
+        with trying(arch, size, own_size):
+            backbone.shapes(size, size, ["patch@0", f"{backbone.own_pool}@final"])
     return backbone
 
 
@@ -140,9 +137,7 @@ def size_arguments(outline: Any, arch: str, size: int, own_size: int, pad: bool)
     if family in RESAMPLING:
         return {}
     if pad and "dynamic_img_size" not in accepted and family != "byobnet":
-        raise UsageError(
-            f"{arch} takes images of one size only, so data.resize=pad cannot be used: use crop or squash."
-        )
+        raise one_size(arch)
     arguments: dict[str, Any] = {"img_size": size} if size != own_size else {}
     return {**arguments, "dynamic_img_size": True} if pad and "dynamic_img_size" in accepted else arguments
 
@@ -176,14 +171,3 @@ def _load(net: Any, path: Any, match: str) -> tuple[str, ...]:
     if report.left_out:
         net.reset_classifier(0)  # no untrained classifier stays behind
     return (*notes, *report.notes)
-
-
-def _try(backbone: TimmBackbone, size: int) -> None:
-    try:
-        backbone.shapes(size, size, ["patch@0", f"{backbone.own_pool}@final"])
-    except (RuntimeError, AssertionError, ValueError) as error:
-        own = backbone.net.pretrained_cfg["input_size"][-1]
-        raise UsageError(
-            f"{backbone.name} does not take images of {size} pixels ({str(error).splitlines()[0][:160]}); its own size "
-            f"is {own}: use data.size={own}."
-        ) from error

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from torchvision import models
 from torchvision.models.vision_transformer import interpolate_embeddings
 
-from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_into, load_state
+from benchkit.backbones._checkpoint import chosen_file, load_into, load_state
 from benchkit.backbones._imagenet import labels_of
-from benchkit.backbones._sizes import check_size
+from benchkit.backbones._sizes import check_size, one_size, trying
 from benchkit.backbones._timm_build import seeded
 from benchkit.backbones._torchvision_layers import TorchvisionBackbone, classifier_of, family_name, layers_of
 from benchkit.backbones._torchvision_masks import TorchvisionSegmenter
 from benchkit.backbones.base import Label, Preprocess
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 
 if TYPE_CHECKING:
     from benchkit.backbones.torchvision import Settings
@@ -42,11 +42,7 @@ def build_torchvision(
     if arch in models.list_models(module=models.segmentation):
         return _build_segmenter(settings, arch, size, random, seed)
     entry = known_weights(arch, settings.weights)
-    path = None if random else find_checkpoint(settings.checkpoint)
-    if not (random or path or settings.pretrained):
-        raise UsageError(
-            f"{arch} has no weights: give model.backbone.checkpoint=FILE ({', '.join(SUFFIXES)}), or --random for random ones."
-        )
+    path = chosen_file(arch, settings.checkpoint, pretrained=settings.pretrained, random=random)
     own_size = int(entry.transforms().crop_size[0])
     size = size or settings.size or own_size
     bound = size_arguments(arch, size, pad)
@@ -62,18 +58,15 @@ def build_torchvision(
     backbone.labels = published_labels(net, entry) if loaded.logits and (path is None or settings.weights) else ()
     backbone.requires_grad_(False).eval()
     if size != own_size:
-        _try(backbone, size, own_size)
+        with trying(arch, size, own_size):
+            backbone.shapes(size, size, ["patch@0", f"{backbone.own_pool}@final"])
     return backbone
 
 
 def _build_segmenter(settings: Settings, arch: str, size: int | None, random: bool, seed: int) -> TorchvisionSegmenter:
     """A segmentation model: its masks and the map that they are made of."""
     entry = known_weights(arch, settings.weights)
-    path = None if random else find_checkpoint(settings.checkpoint)
-    if not (random or path or settings.pretrained):
-        raise UsageError(
-            f"{arch} has no weights: give model.backbone.checkpoint=FILE ({', '.join(SUFFIXES)}), or --random for random ones."
-        )
+    path = chosen_file(arch, settings.checkpoint, pretrained=settings.pretrained, random=random)
     categories, own = entry.meta["categories"], entry.transforms()
     arguments = {"weights_backbone": None, "num_classes": len(categories), **settings.extra_kwargs}
     net = seeded(seed, lambda: _create(arch, arguments, random)).eval()
@@ -135,9 +128,7 @@ def size_arguments(arch: str, size: int, pad: bool) -> dict[str, Any]:
     if name is None:
         return {}
     if pad:
-        raise UsageError(
-            f"{arch} takes images of one size only, so data.resize=pad cannot be used: use crop or squash."
-        )
+        raise one_size(arch)
     patch = (
         int(arch.rpartition("_")[2]) if arch.startswith("vit_") else 224
     )  # MaxViT: 7 windows after each of 5 halvings
@@ -153,16 +144,6 @@ def _create(arch: str, arguments: dict[str, Any], initialised: bool) -> nn.Modul
     except TypeError as error:
         raise UsageError(
             f"torchvision cannot make {arch} with {arguments}: {error}. See model.backbone.extra_kwargs."
-        ) from error
-
-
-def _try(backbone: TorchvisionBackbone, size: int, own_size: int) -> None:
-    try:
-        backbone.shapes(size, size, ["patch@0", f"{backbone.own_pool}@final"])
-    except (RuntimeError, ValueError) as error:
-        raise UsageError(
-            f"{backbone.name} does not take images of {size} pixels ({str(error).splitlines()[0][:160]}); its own size is "
-            f"{own_size}: use data.size={own_size}."
         ) from error
 
 
@@ -198,9 +179,8 @@ def published(entry: Any) -> dict[str, Tensor]:
     try:
         return dict(entry.get_state_dict(progress=False, check_hash=True, weights_only=True, map_location="cpu"))
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UsageError(
-            f"torchvision's weights {entry} could not be had ({reason}). On a machine with network get {entry.url}, put "
+            f"torchvision's weights {entry} could not be had ({reason(error)}). On a machine with network get {entry.url}, put "
             f"the file into {torch.hub.get_dir()}/checkpoints or pass model.backbone.checkpoint=FILE with "
             f"model.backbone.weights={entry.name}; or run with --random for random weights."
         ) from error

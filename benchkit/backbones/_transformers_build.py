@@ -12,10 +12,10 @@ import torch
 from benchkit.backbones._checkpoint import SUFFIXES, find_checkpoint, load_state
 from benchkit.backbones._hub import hub_folder
 from benchkit.backbones._imagenet import labels_of
-from benchkit.backbones._sizes import check_size
+from benchkit.backbones._sizes import check_size, one_size
 from benchkit.backbones._timm_build import seeded
 from benchkit.backbones.base import Label, Preprocess
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 
 try:
     import transformers
@@ -143,7 +143,7 @@ def _loaded(
         try:
             net, info = kind.from_pretrained(None, state_dict=state, **options)
         except Exception as error:
-            raise UsageError(f"{path} does not fit {kind.__name__}: {' '.join(str(error).split())[:300]}.") from error
+            raise UsageError(f"{path} does not fit {kind.__name__}: {reason(error, 300)}.") from error
     else:
         net, info = source.load(kind, weights_only=True, **options)
     missing = sorted(key for key in info["missing_keys"] if not key.startswith(POOLERS))
@@ -181,7 +181,7 @@ def _understood(
     except (RuntimeError, ValueError, TypeError, AttributeError, AssertionError) as error:
         own = getattr(getattr(net.config, "vision_config", net.config), "image_size", None)
         raise UsageError(
-            f"{name}, a {kind}, does not take images of {size} pixels ({' '.join(str(error).split())[:160]})"
+            f"{name}, a {kind}, does not take images of {size} pixels ({reason(error, 160)})"
             + (f"; its own size is {own}: use data.size={own}." if own else ".")
         ) from error
 
@@ -191,9 +191,7 @@ def _try_shapes(backbone: TransformersBackbone | TransformersSegmenter) -> None:
     try:
         backbone.shapes(size, size + step, ["patch@final" if "patch" in backbone.pools else "masks@final"])
     except (RuntimeError, ValueError, UsageError) as error:
-        raise UsageError(
-            f"{backbone.name} takes images of one size only, so data.resize=pad cannot be used: use crop or squash."
-        ) from error
+        raise one_size(backbone.name) from error
 
 
 def _commit(settings: Settings, config: Any) -> str:

@@ -14,7 +14,7 @@ from huggingface_hub.utils import logging as hub_logging
 from transformers.utils import logging as library_logging
 
 from benchkit.backbones._hub import from_hub, refused
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 
 if TYPE_CHECKING:
     from benchkit.backbones.transformers import Settings
@@ -96,13 +96,13 @@ class Source:
         except OSError as error:
             if local:
                 raise UsageError(
-                    f"{where} lacks files for {kind.__name__} ({_reason(error)}): get all of the model's files again."
+                    f"{where} lacks files for {kind.__name__} ({reason(error)}): get all of the model's files again."
                 ) from error
             raise refused(f"{where}", error, self._otherwise()) from error
         except Exception as error:  # files of any kind
             raise UsageError(
                 f"{where} cannot be loaded as {kind.__name__} of transformers {transformers.__version__} "
-                f"({_reason(error)}). Code that a model brings along is never run."
+                f"({reason(error)}). Code that a model brings along is never run."
             ) from error
 
     def _otherwise(self) -> str:
@@ -138,7 +138,7 @@ def _configured(fields: dict[str, Any]) -> Any:
     except Exception as error:
         raise UsageError(
             f"model.backbone.config: transformers {transformers.__version__} makes no configuration of model_type={kind} "
-            f"with these fields ({_reason(error)})."
+            f"with these fields ({reason(error)})."
         ) from error
 
 
@@ -148,7 +148,7 @@ def _made(kind: str, fields: dict[str, Any]) -> Any:
     except Exception as error:
         raise UsageError(
             f"model.backbone.processor: transformers {transformers.__version__} makes no image_processor_type={kind} with "
-            f"these fields ({_reason(error)})."
+            f"these fields ({reason(error)})."
         ) from error
 
 
@@ -159,7 +159,3 @@ def _differences(given: Mapping[str, Any], there: Mapping[str, Any], prefix: str
             yield from _differences(value, found, f"{prefix}{key}.")
         elif found != value and not (isinstance(found, list | tuple) and list(found) == value):
             yield f"{prefix}{key} is {value}, and {found} in the files"
-
-
-def _reason(error: Exception) -> str:
-    return " ".join((str(error).strip() or type(error).__name__).split())[:240]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 from benchkit.images import MAX_PIXELS, SUFFIXES, Unreadable, open_whole
 
 LOSSY = (".jpg", ".jpeg", ".webp")  # what they store is near what was written, which is no label
@@ -79,7 +79,7 @@ def _image(data: bytes) -> np.ndarray:
     except Unreadable:
         raise
     except Exception as error:  # PIL's plugins raise OSError, SyntaxError, struct.error, ValueError, EOFError ...
-        raise Unreadable(f"it does not decode to a whole image ({error or type(error).__name__})") from error
+        raise Unreadable(f"it does not decode to a whole image ({reason(error)})") from error
     if values.dtype == bool:
         values = values.astype(np.uint8)
     if bits in _SPREAD and colour == 0:
@@ -167,7 +167,7 @@ def _by_scipy(path: Path, read: Callable[[Any, io.BytesIO], Any]) -> Any:
     except NotImplementedError as error:
         raise Unreadable(f"{path.name} is a MATLAB 7.3 file: save it with -v7") from error
     except Exception as error:  # damaged files raise anything
-        raise Unreadable(f"{path.name} is no whole MATLAB file ({error or type(error).__name__})") from error
+        raise Unreadable(f"{path.name} is no whole MATLAB file ({reason(error)})") from error
 
 
 def need_scipy() -> Any:

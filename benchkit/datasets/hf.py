@@ -20,7 +20,7 @@ from typing import Any
 from benchkit.datasets._labelled import Labelled, joint
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._splitting import SeededSplit, SplitSettings
-from benchkit.errors import BenchkitError, UsageError
+from benchkit.errors import BenchkitError, UsageError, reason
 from benchkit.settings import setting
 
 LAYOUT = (
@@ -86,8 +86,9 @@ class HuggingFaceSet(Labelled):
             raise
         except Exception as error:  # the library's loaders raise whatever comes
             where = self.folder or f"{self.settings.dataset} at {self.settings.revision}"
-            said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-            raise UsageError(f"datasets cannot load {where}: {said}. Expected of a folder: {LAYOUT}.") from error
+            raise UsageError(
+                f"datasets cannot load {where}: {reason(error, 400)}. Expected of a folder: {LAYOUT}."
+            ) from error
         return dict(found) if isinstance(found, dict) else {"train": found}
 
     def _load(self, library: Any) -> Any:
