@@ -21,7 +21,7 @@ from benchkit.metrics import segmentation as scores_of
 from benchkit.metrics.intervals import mean_defined
 from benchkit.registry import NoSettings as Settings
 from benchkit.store.items import Items
-from benchkit.viz.segmentation import NAMED
+from benchkit.viz._matrix import NAMED
 
 __all__ = ["SemanticSegmentation", "Settings", "build"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchkit.errors import UsageError
-from benchkit.metrics.resample import area, bilinear, resample
+from benchkit.metrics.resample import pooled
 
 NAMES = ("d1", "d2", "d3", "abs_rel", "rmse")
 FACTOR = 1.25
@@ -67,18 +67,5 @@ def aligned(prediction: Depths, truth: Depths) -> NDArray[np.float64]:
 
 
 def pooled_depth(truth: Depths, grid: tuple[int, int]) -> NDArray[np.float32]:
-    """The depth that a grid of cells allows: the mean of each cell's valid pixels, resized bilinearly.
-
-    Cells without a valid pixel take no part; where none of the cells around has one, it is the mean of the image (1 where
-    the whole image has none).
-    """
-    (height, width), (rows, columns) = truth.shape, grid
-    down, up = (area(rows, height), area(columns, width)), (bilinear(height, rows), bilinear(width, columns))
-    valid = truth > 0
-    weight = resample(valid.astype(np.float32), *down)
-    filled = weight > 0
-    total = resample(np.where(valid, truth, 0).astype(np.float32), *down)
-    cells = np.divide(total, weight, out=np.zeros_like(total), where=filled)
-    near = resample(filled.astype(np.float32), *up)
-    usual = np.float32(truth[valid].mean() if valid.any() else 1)
-    return np.divide(resample(cells, *up), near, out=np.full_like(near, usual), where=near > 0)
+    """The depth that a grid of cells allows: see `resample.pooled`; 1 where the whole image has no valid pixel."""
+    return pooled(truth, truth > 0, grid, nowhere=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from benchkit.metrics.resample import area, bilinear, resample
+from benchkit.metrics.resample import pooled
 
 CONSTANT = 1e-6  # spread over size below which a float32 map holds rounding errors only
 NAMES = ("correlation", "rmse", "mae")
@@ -52,24 +52,12 @@ def _is_constant(values: Map) -> bool:
 
 
 def pooled_map(truth: Map, grid: tuple[int, int]) -> NDArray[np.float32]:
-    """The map that a grid of cells allows: the mean of each cell's valid pixels, resized bilinearly.
+    """The map that a grid of cells allows: see `resample.pooled`; 0 where the whole image has no valid pixel.
 
     Args:
-        truth: (h, w) or (h, w, C); not finite where it is unknown. Where nothing around is known, it is the mean of the
-            image (0 where the whole image has none).
+        truth: (h, w) or (h, w, C); not finite where it is unknown.
         grid: rows and columns.
     """
     if truth.ndim == 3:
         return np.stack([pooled_map(truth[..., k], grid) for k in range(truth.shape[2])], axis=-1)
-    (height, width), (rows, columns) = truth.shape, grid
-    down, up = (area(rows, height), area(columns, width)), (bilinear(height, rows), bilinear(width, columns))
-    valid = np.isfinite(truth)
-    known = np.where(valid, truth, 0).astype(np.float32)
-    if valid.all():
-        return resample(resample(known, *down), *up)
-    weight = resample(valid.astype(np.float32), *down)
-    filled = weight > 0
-    cells = np.divide(resample(known, *down), weight, out=np.zeros_like(weight), where=filled)
-    near = resample(filled.astype(np.float32), *up)
-    usual = np.float32(truth[valid].mean() if valid.any() else 0)
-    return np.divide(resample(cells, *up), near, out=np.full_like(near, usual), where=near > 0)
+    return pooled(truth, np.isfinite(truth), grid)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchkit.errors import RunError
-from benchkit.metrics.resample import area, bilinear, resample
+from benchkit.metrics.resample import resample, to_grid_and_back
 
 NAMES = ("d1", "d2", "d3", "mean", "median", "rmse")
 THRESHOLDS = (11.25, 22.5, 30.0)  # degrees, of d1, d2, d3; strict
@@ -82,8 +82,7 @@ def pooled_normals(truth: Vectors, grid: tuple[int, int]) -> NDArray[np.float32]
 
     Invalid vectors take no part; where nothing around is valid, the direction is towards the camera.
     """
-    (height, width), (rows, columns) = truth.shape[:2], grid
-    down, up = (area(rows, height), area(columns, width)), (bilinear(height, rows), bilinear(width, columns))
+    down, up = to_grid_and_back(truth.shape, grid)
     cells = _unit(np.stack([resample(truth[..., k].astype(np.float32), *down) for k in range(3)], axis=-1))
     directions = _unit(np.stack([resample(cells[..., k], *up) for k in range(3)], axis=-1))
     directions[~directions.any(axis=-1)] = TOWARDS

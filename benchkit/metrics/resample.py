@@ -45,3 +45,32 @@ def area(target: int, source: int) -> np.ndarray:
 def resample(values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """A map (..., h, w) through a matrix (H, h) for its rows and one (W, w) for its columns: (..., H, W)."""
     return rows @ (values @ columns.T)
+
+
+def to_grid_and_back(shape: tuple[int, ...], grid: tuple[int, int]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Matrices for rows and for columns, from (h, w, ...) to a grid of cells by area, and from the grid back, bilinear."""
+    (height, width), (rows, columns) = shape[:2], grid
+    return (area(rows, height), area(columns, width)), (bilinear(height, rows), bilinear(width, columns))
+
+
+def pooled(values: np.ndarray, valid: np.ndarray, grid: tuple[int, int], nowhere: float = 0) -> np.ndarray:
+    """The map that a grid of cells allows, float32 (h, w): the mean of each cell's valid pixels, resized bilinearly.
+
+    Cells without a valid pixel take no part; where none of the cells around has one, it is the mean of the image.
+
+    Args:
+        values: (h, w); anything where not valid.
+        valid: bool (h, w).
+        grid: rows and columns.
+        nowhere: what it is where no pixel of the image is valid.
+    """
+    down, up = to_grid_and_back(values.shape, grid)
+    known = np.where(valid, values, 0).astype(np.float32)
+    if valid.all():
+        return resample(resample(known, *down), *up)
+    weight = resample(valid.astype(np.float32), *down)
+    filled = weight > 0
+    cells = np.divide(resample(known, *down), weight, out=np.zeros_like(weight), where=filled)
+    near = resample(filled.astype(np.float32), *up)
+    usual = np.float32(values[valid].mean() if valid.any() else nowhere)
+    return np.divide(resample(cells, *up), near, out=np.full_like(near, usual), where=near > 0)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchkit.errors import RunError
-from benchkit.metrics.resample import area, bilinear, resample
+from benchkit.metrics.resample import resample, to_grid_and_back
 
 BYTES = 256  # values of a mask of one byte
 Mask = NDArray[np.integer]
@@ -140,8 +140,7 @@ def pooled_labels(truth: Mask, grid: tuple[int, int], n_classes: int, ignore: in
     Returns:
         class indices (h, w); class 0 where the cells around have no class.
     """
-    (height, width), (rows, columns) = truth.shape, grid
-    down, up = (area(rows, height), area(columns, width)), (bilinear(height, rows), bilinear(width, columns))
+    down, up = to_grid_and_back(truth.shape, grid)
     best, labels = np.zeros(truth.shape, np.float32), np.zeros(truth.shape, truth.dtype)
     for label in np.unique(truth).tolist():
         if label == ignore or label >= n_classes:

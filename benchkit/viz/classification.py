@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-NAMED = 40  # classes whose names fit beside the matrix
+from benchkit.viz._matrix import NAMED, shares_matrix
+
 PAIRS = 30  # confusions that are listed where there are more classes
 
 
@@ -22,19 +23,7 @@ def confusion(figure: Any, counts: np.ndarray, classes: Sequence[str]) -> None:
     if len(classes) > NAMED:
         _commonest(figure, counts, classes)
         return
-    side = 2.5 + 0.28 * len(classes)
-    figure.set_size_inches(side + 1, side)
-    axes = figure.subplots()
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    for row, column in zip(*np.nonzero(counts), strict=True):
-        dark = "white" if shares[row, column] > 0.5 else "black"
-        axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=6, color=dark)
-    axes.set_xticks(range(len(classes)), classes, rotation=90, fontsize=7, parse_math=False)
-    axes.set_yticks(range(len(classes)), classes, fontsize=7, parse_math=False)
-    axes.set_xlabel("answer")
-    axes.set_ylabel("truth")
-    figure.colorbar(image, ax=axes, label="share of the true class", fraction=0.04)
+    shares_matrix(figure, counts, classes, lambda count, _: str(count), "answer", "the true class")
 
 
 def _commonest(figure: Any, counts: np.ndarray, classes: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-NAMED = 40  # classes whose names fit beside a matrix
+from benchkit.viz._matrix import shares_matrix
 
 
 def class_ious(figure: Any, ious: np.ndarray, true: np.ndarray, predicted: np.ndarray, classes: Sequence[str]) -> None:
@@ -44,16 +44,5 @@ def pixel_confusion(figure: Any, counts: np.ndarray, classes: Sequence[str]) -> 
     """
     kept = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1))
     counts, names = counts[np.ix_(kept, kept)], [classes[k] for k in kept.tolist()]
-    side = 2.5 + 0.32 * len(names)
-    figure.set_size_inches(side + 1, side)
-    axes = figure.subplots()
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    for row, column in zip(*np.nonzero(shares >= 0.005), strict=True):
-        dark = "white" if shares[row, column] > 0.5 else "black"
-        axes.text(column, row, f"{100 * shares[row, column]:.0f}", ha="center", va="center", fontsize=6, color=dark)
-    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
-    axes.set_yticks(range(len(names)), names, fontsize=7, parse_math=False)
-    axes.set_xlabel("prediction")
-    axes.set_ylabel("truth")
-    figure.colorbar(image, ax=axes, label="share of the true class's pixels", fraction=0.04)
+    text = lambda _, share: f"{100 * share:.0f}" if share >= 0.005 else ""  # noqa: E731
+    shares_matrix(figure, counts, names, text, "prediction", "the true class's pixels")
