@@ -291,7 +291,8 @@ class TestPadding:
 
 class TestRates:
     def test_several_at_once_equal_each_alone(self, tags: dict[str, Tag]):
-        task, recipe = Semantic(["a", "b"], 255), dense_training.Recipe(epochs=2, warmup_epochs=0, dropout=0.2)
+        task = Semantic(["a", "b"], 255)
+        recipe = dense_training.Recipe(1e-4, epochs=2, batch_size=8, warmup_epochs=0, dropout=0.2, device="cpu")
         with tags["semantic"].opened() as (maps, truth):
             samples = Samples(maps, truth, "mask", budget=10**6)
             samples.scan(lambda name, mask: None)

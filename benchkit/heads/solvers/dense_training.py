@@ -29,14 +29,14 @@ NOTHING_LEFT = 0.05  # of the loss in the first third
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How heads are trained; the defaults are VisBench's."""
+    """How heads are trained: the settings of the same names of `heads._dense.DenseSettings`."""
 
-    weight_decay: float = 1e-4
-    epochs: int = 10
-    batch_size: int = 8
-    warmup_epochs: float = 1.5
-    dropout: float = 0.0
-    device: str = "cpu"
+    weight_decay: float
+    epochs: int
+    batch_size: int
+    warmup_epochs: float
+    dropout: float
+    device: str
 
 
 @dataclasses.dataclass
