@@ -277,12 +277,13 @@ class TestHelp:
     def test_of_a_benchmark(self, capsys: Any, name: str):
         assert main(["list", name]) == 0
         text = capsys.readouterr().out
-        found = registry.find("eval", find_benchmark(name).family)
+        instance = find_benchmark(name)
+        found = registry.find("eval", instance.family)
         for metric in found.build(found.settings()).metrics():
             assert f"{metric.name} " in text
             assert ("for information" if metric.better == "neither" else f"{metric.better} is better") in text
-        folder = registry.find("datasets", found.build.folder)
-        assert folder.module.LAYOUT in text
+        data = registry.find("datasets", instance.layer.below("data").values.get("name") or found.build.folder)
+        assert data.module.LAYOUT in text
         assert found.build.source in text
         for key in ("data.root", "data.split", "model.batch_size", "model.features.layers"):
             assert key in text
