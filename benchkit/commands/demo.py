@@ -1,4 +1,4 @@
-"""The whole path in some three minutes: a pretrained model, its random twin and a colour histogram on generated scenes.
+"""The whole path in a minute: a pretrained model, its random twin and a colour histogram on generated scenes.
 
 Needs no network and no data; the weights come with the extra `demo`. Every benchmark that has generated data takes part.
 """
@@ -15,12 +15,21 @@ from typing import Any
 from benchkit.commands._shared import guarded, parse, parser, say
 from benchkit.commands._tables import number, render
 
-# Per-pixel families learn and score thousands of pixels an item: fewer items, and fewer but larger steps.
-PIXELS = ("data.n_train=24", "data.n_test=8", "model.head.epochs=6", "model.head.lr=0.003")
-MODELS: tuple[tuple[str, bool], ...] = (
-    ("efficientnet_lite0", False),
-    ("efficientnet_lite0", True),
-    ("color_histogram", False),
+# Per-pixel families learn from thousands of pixels an item: fewer items do. So few need BatchNorm and a higher rate than the
+# protocol's, or no head is trained to its end (chosen on these scenes; the same for all models).
+PIXELS = (
+    "data.n_train=24",
+    "data.n_test=12",
+    "model.head.batchnorm=true",
+    "model.head.lr=0.01",
+    "model.head.batch_size=4",
+    "model.head.epochs=6",
+)
+STAGES = ("model.features.layers=2,3,4",)  # maps of 28, 14 and 7 cells a side
+MODELS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
+    ("efficientnet_lite0", False, STAGES),
+    ("efficientnet_lite0", True, STAGES),
+    ("color_histogram", False, ()),
 )
 
 
@@ -41,8 +50,8 @@ def run_demo(given: argparse.Namespace) -> int:
     started = time.monotonic()
     families = registry.names("eval")
     records: dict[str, dict[str, dict[str, Any]]] = {family: {} for family in families}
-    for conf, random in MODELS:
-        for record in _scored(conf, random, families, given.outputs):
+    for conf, random, stages in MODELS:
+        for record in _scored(conf, random, _few_pixels(families, stages), families, given.outputs):
             records[record["benchmark"]][record["tag"]] = record
     print(render(*_rows(records), "table"))
     print("generated scenes: they compare models under one condition and stand for no photograph")
@@ -59,7 +68,9 @@ def run_demo(given: argparse.Namespace) -> int:
     return 0 if all(records.values()) else 3
 
 
-def _scored(conf: str, random: bool, families: Sequence[str], outputs: str | Path | None) -> list[dict[str, Any]]:
+def _scored(
+    conf: str, random: bool, arguments: Sequence[str], families: Sequence[str], outputs: str | Path | None
+) -> list[dict[str, Any]]:
     from benchkit.errors import BenchkitError
     from benchkit.eval import evaluate
     from benchkit.export import export
@@ -69,7 +80,7 @@ def _scored(conf: str, random: bool, families: Sequence[str], outputs: str | Pat
     ends = export(
         conf,
         families,
-        arguments=_fewer(families),
+        arguments=arguments,
         random=random,
         outputs=outputs,
         say=lambda text: None,
@@ -85,12 +96,12 @@ def _scored(conf: str, random: bool, families: Sequence[str], outputs: str | Pat
     return found
 
 
-def _fewer(families: Sequence[str]) -> list[str]:
+def _few_pixels(families: Sequence[str], stages: Sequence[str]) -> list[str]:
     """Settings of the families whose items are maps."""
     from benchkit import registry
 
     dense = [family for family in families if registry.find("eval", family).build.dense]
-    return [f"benchmarks.{family}.{setting}" for family in dense for setting in PIXELS]
+    return [f"benchmarks.{family}.{setting}" for family in dense for setting in (*PIXELS, *stages)]
 
 
 def _rows(records: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> tuple[list[str], list[list[str]]]:

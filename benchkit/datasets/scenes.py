@@ -73,7 +73,7 @@ class Scenes(Generated):
         return _scene_truth.meta(self.settings.truth) if self.maps else {"classes": self.classes}
 
 
-@lru_cache(maxsize=512)  # several models in one process look at the same scenes; at 224 pixels this is 77 MB
+@lru_cache(maxsize=1024)  # several models in one process look at the same scenes; at 224 pixels this is 154 MB
 def _rendered(view: str, seed: int, label: int, side: int) -> np.ndarray:
     from benchkit.render.raycast import render
     from benchkit.render.scene import make_scene

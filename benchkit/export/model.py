@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from benchkit.allocation import keep_freed_memory
 from benchkit.backbones.base import Backbone, module_state_hash
 from benchkit.backbones.base import Preprocess as OwnPreprocess
 from benchkit.conf.build import Conf
@@ -41,6 +42,7 @@ class LoadedModel:
     """
 
     def __init__(self, conf: Conf) -> None:
+        keep_freed_memory()
         self.conf = conf
         data, model = conf.data.settings, conf.model
         self.device = choose_device(model.device)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchkit.allocation import keep_freed_memory
 from benchkit.errors import RunError
 from benchkit.heads.solvers.dense_nets import DenseNet, Group, initialised
 from benchkit.heads.solvers.dense_outputs import Tally, Task
@@ -118,6 +119,7 @@ def train(
         seed: of everything random.
         what: is shown while it goes on.
     """
+    keep_freed_memory()
     steps = math.ceil(len(rows) / recipe.batch_size)
     heads = [_head(make, rate, recipe, seed) for rate in rates]
     progress = Progress(steps * recipe.epochs, what, "batches")
