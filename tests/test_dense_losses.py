@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -395,29 +396,48 @@ def test_schedule_by_hand():
 
 
 class TestConverged:
-    def trained(self, losses: list[float], **more: str) -> bool:
-        rates = [multiplier(step, len(losses), len(losses) // 7) for step in range(len(losses))]
-        return Trained(torch.nn.Identity(), 1.0, losses, rates, **more).converged  # type: ignore[arg-type]
+    EPOCHS, STEPS = 20, 3
 
-    def test_by_the_fall_per_rate_spent(self):
-        """A loss that falls in proportion to the rate spent is not at rest, though the cosine makes its curve flat."""
-        rates = np.cumsum([multiplier(step, 60, 60 // 7) for step in range(60)])
-        spent = rates / rates[-1]
-        assert not self.trained(list(1 - 0.5 * spent))
-        assert not self.trained(list(np.exp(-2 * spent)))
-        assert self.trained(list(0.3 + np.exp(-10 * spent)))
-        noise = 0.01 * np.random.default_rng(0).normal(size=60)
-        assert self.trained(list(0.3 + np.exp(-10 * spent) + noise))
+    def spent(self) -> np.ndarray:
+        """Share of the learning rate spent at the middle of each epoch: warm-up in a seventh of the steps, then a cosine."""
+        steps = self.EPOCHS * self.STEPS
+        rates = np.cumsum([multiplier(step, steps, steps // 7) for step in range(steps)])
+        return rates.reshape(self.EPOCHS, -1).mean(axis=1) / rates[-1]
+
+    def trained(self, by_epoch: Any, **more: str) -> Trained:
+        steps = len(by_epoch) * self.STEPS
+        rates = [multiplier(step, steps, steps // 7) for step in range(steps)]
+        losses = list(np.repeat(np.asarray(by_epoch, float), self.STEPS))
+        return Trained(torch.nn.Identity(), 1.0, len(by_epoch), losses, rates, **more)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(("halving", "rest"), [(0.3, False), (0.1, False), (0.05, True)])
+    def test_a_fall_by_the_same_at_each_doubling_by_hand(self, halving: float, rest: bool):
+        """Loss 1 in the first epoch, then a straight line over log2 of the rate spent: its slope over the whole fall."""
+        losses = 0.7 - halving * np.log2(self.spent())
+        losses[0] = losses[-1] + 0.5
+        found = self.trained(losses)
+        assert found.still_falling == pytest.approx(halving / 0.5)
+        assert found.converged is rest
+
+    def test_the_cosine_does_not_make_a_curve_flat(self):
+        """A loss that falls in proportion to the rate spent is not at rest; one that has decayed is, noise or not."""
+        spent = self.spent()
+        assert not self.trained(1 - 0.5 * spent).converged
+        assert not self.trained(0.5 + np.exp(-2 * spent)).converged
+        decayed = 0.3 + np.exp(-10 * spent)
+        assert self.trained(decayed).converged
+        assert self.trained(decayed + 0.01 * np.random.default_rng(0).normal(size=self.EPOCHS)).converged
 
     def test_a_loss_near_zero_has(self):
         """It falls at a constant rate, to a hundredth; of a loss that goes below zero that says nothing."""
-        spent = np.cumsum([multiplier(step, 60, 60 // 7) for step in range(60)])
-        line = 1 - spent / spent[-1]
-        assert self.trained(list(0.01 + line**3))
-        assert not self.trained(list(line**3 - 0.5))
+        line = np.linspace(1, 0, self.EPOCHS)
+        assert self.trained(0.01 + 0.5 * line).still_falling > 0.15
+        assert self.trained(0.01 + 0.5 * line).converged
+        assert not self.trained(0.5 * line - 0.5).converged
 
     def test_what_rises_or_fails_or_is_too_short_has_not(self):
-        assert not self.trained(list(np.linspace(1, 2, 30)))
-        assert not self.trained([1.0] * 30)
-        assert not self.trained([1.0, 0.5])
-        assert not self.trained(list(np.exp(-np.arange(30.0))), failed="in step 31")
+        assert not self.trained(np.linspace(1, 2, 10)).converged
+        assert not self.trained([1.0] * 10).converged
+        assert self.trained([1.0] * 10).still_falling == np.inf
+        assert not self.trained([1.0]).converged
+        assert not self.trained(np.exp(-np.arange(10.0)), failed="in step 31").converged

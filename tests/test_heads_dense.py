@@ -365,7 +365,9 @@ class TestLog:
 
     def test_a_head_that_did_not_converge_is_called_so(self, tags: dict[str, Tag], capsys: pytest.CaptureFixture[str]):
         assert fitted(tags["depth"], "depth", lr=1e-5, epochs=4, warmup_epochs=0).log()["converged"] == 0
-        assert "did not converge" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "did not converge" in said
+        assert "model.head.batchnorm=true" in said
         assert fitted(tags["maps"], "maps", lr=0.3, epochs=30).log()["converged"] == 1
         assert "converge" not in capsys.readouterr().err
 
@@ -390,6 +392,7 @@ class TestLog:
         ({"converged": 1.0, "collapsed": 0.0}, {"epochs": 10}, None),
         ({}, {}, None),
         ({"converged": 0.0}, {"epochs": 10}, "did not converge: more model.head.epochs"),
+        ({"converged": 0.0, "still_falling": 0.301}, {"epochs": 10}, "(30% of the fall of its loss may be left): more"),
         ({"converged": 0.0}, {"strength": 1}, "did not converge"),
         ({"converged": 0.0, "collapsed": 1.0}, {"epochs": 10}, "use model.head.loss=angular"),
     ],

@@ -70,7 +70,8 @@ def _about_head(record: Mapping[str, Any]) -> list[str]:
         return ["the head's uncertainty loss collapsed to chance: use model.head.loss=angular"]
     if log.get("converged", 1) == 0:
         mend = ": more model.head.epochs or another model.head.lr" if "epochs" in settings else ""
-        return [f"the head did not converge{mend}"]
+        left = f" ({log['still_falling']:.0%} of the fall of its loss may be left)" if "still_falling" in log else ""
+        return [f"the head did not converge{left}{mend}"]
     return []
 
 

@@ -54,6 +54,7 @@ def run_demo(given: argparse.Namespace) -> int:
         for record in _scored(conf, random, _few_pixels(families, stages), families, given.outputs):
             records[record["benchmark"]][record["tag"]] = record
     print(render(*_rows(records), "table"))
+    _say_unfinished([record for by_tag in records.values() for record in by_tag.values()])
     print("generated scenes: they compare models under one condition and stand for no photograph")
     root = Outputs(given.outputs).root
     pictures = [score_bars(root / "demo.png", records)]
@@ -102,6 +103,16 @@ def _few_pixels(families: Sequence[str], stages: Sequence[str]) -> list[str]:
 
     dense = [family for family in families if registry.find("eval", family).build.dense]
     return [f"benchmarks.{family}.{setting}" for family in dense for setting in (*PIXELS, *stages)]
+
+
+def _say_unfinished(records: Sequence[Mapping[str, Any]]) -> None:
+    """How many heads would still have learned."""
+    ends = [record["head"]["log"]["converged"] for record in records if "still_falling" in record["head"]["log"]]
+    if ends.count(0):
+        print(
+            f"{ends.count(0)} of {len(ends)} heads of pixels were still learning after the demo's few steps; benchkit run "
+            "says of each how much may be left"
+        )
 
 
 def _rows(records: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> tuple[list[str], list[list[str]]]:

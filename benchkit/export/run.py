@@ -98,6 +98,7 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
             options.say(f"{model.name}: {note}")
         for number, job in jobs.items():
             try:
+                job.head.say = options.say
                 wanted = Wanted(model.keys(job), job.prepare_head(model.side))
                 if job.begin(options.overwrite, _told(job, options)):  # only now: what cannot be made leaves no trace
                     wants[number] = wanted

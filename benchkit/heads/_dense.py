@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -113,7 +114,8 @@ class DenseHead(Head):
         """
         from benchkit.heads.solvers import dense_fit
 
-        self.fitted = dense_fit.fit(self.name, self.settings, self.net, self.task, features, truth, seed, threads)
+        learn = functools.partial(dense_fit.fit, self.name, self.settings, self.net, self.task, say=self.say)
+        self.fitted = learn(features, truth, seed, threads)
 
     def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
         """The task's field in each item's frame, and `grid`: rows and columns of the head's last map, int32 (N, 2)."""
@@ -128,9 +130,9 @@ class DenseHead(Head):
     def log(self) -> dict[str, float]:
         """Of the training.
 
-        `train_loss` and `train_loss_first` (means over the batches of the last and the first epoch), `converged` (1 or 0, see
-        `Trained.converged`), `lr`; after a sweep `holdout_items` and `holdout_loss`. Of masks `train_pixel_acc` in the last
-        epoch, `train_foreground_share` and what answering the commonest class (binary: background) everywhere scores on
+        `train_loss` and `train_loss_first` (means over the batches of the last and the first epoch), `converged` (1 or 0) and
+        `still_falling` (see `Trained`), `lr`; after a sweep `holdout_items` and `holdout_loss`. Of masks `train_pixel_acc` in
+        the last epoch, `train_foreground_share` and what answering the commonest class (binary: background) everywhere scores on
         train. Of normals `train_degrees` in the last epoch and, with the uncertainty loss, `collapsed`.
         """
         return dict(self.fitted.log)

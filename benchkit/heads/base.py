@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,9 @@ class Head:
     gives: tuple[
         str, ...
     ] = ()  # the fields of `predict` (or some of them, by the task): whether they fit is known beforehand
+    say: Callable[[str], None] = staticmethod(
+        lambda text: print(text, file=sys.stderr)
+    )  # to the user, about the training
     scores_are = "logits"  # what `scores` of a classifier mean: logits, votes or margins (no probabilities)
 
     def wants(self) -> Wants:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import sys
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,7 +48,15 @@ class Fit:
 
 
 def fit(
-    head: str, settings: Any, make: MakeNet, task_name: str, features: Maps, truth: Items, seed: int, threads: int
+    head: str,
+    settings: Any,
+    make: MakeNet,
+    task_name: str,
+    features: Maps,
+    truth: Items,
+    seed: int,
+    threads: int,
+    say: Callable[[str], None],
 ) -> Fit:
     """Train a head.
 
@@ -59,6 +67,7 @@ def fit(
         task_name: of the family.
         features, truth: of the train items.
         seed, threads: as of `Head.fit`.
+        say: tells the user what there is to learn, and what went wrong.
 
     Raises:
         UsageError: there is nothing to learn, or a sweep of rates has no items to choose on.
@@ -69,7 +78,7 @@ def fit(
     labels = Labels(task)
     samples.scan(labels)
     labels.check()
-    labels.say(head, len(samples))
+    _tell(say, labels.summary(head, len(samples)))
     first = samples[0]
     build = functools.partial(make, [len(each) for each in first.maps], task.channels)
     threads = threads_for(initialised(build, torch.Generator()), task, first, threads)
@@ -86,8 +95,8 @@ def fit(
         rate, chosen = _choose(head, settings, teach, task, samples, recipe, seed)
         (trained,) = teach(range(len(samples)), recipe, [rate], seed, f"training {head}")
     check(trained)
-    log = {**_training_log(task, trained, recipe), "lr": rate, **chosen, **labels.log}
-    _notes(head, log, recipe.epochs)
+    log = {**_training_log(task, trained), "lr": rate, **chosen, **labels.log}
+    _tell(say, _notes(head, log, recipe.epochs))
     return Fit(task, trained, log)
 
 
@@ -144,13 +153,15 @@ def check_device(name: str) -> None:
         raise UsageError(f"model.head.device={name}: torch finds no such device here. Use cpu.") from error
 
 
-def _training_log(task: Task, trained: Trained, recipe: Recipe) -> dict[str, float]:
+def _training_log(task: Task, trained: Trained) -> dict[str, float]:
     pixels = max(trained.tally["pixels"], 1)
     log = {
-        "train_loss": trained.epoch_loss(-1, recipe.epochs),
-        "train_loss_first": trained.epoch_loss(0, recipe.epochs),
+        "train_loss": float(trained.epoch_losses[-1]),
+        "train_loss_first": float(trained.epoch_losses[0]),
         "converged": float(trained.converged),
     }
+    if math.isfinite(trained.still_falling):
+        log["still_falling"] = trained.still_falling
     if task.names:
         log["train_pixel_acc"] = trained.tally["right"] / pixels
     if isinstance(task, Normals):
@@ -161,19 +172,28 @@ def _training_log(task: Task, trained: Trained, recipe: Recipe) -> dict[str, flo
     return log
 
 
-def _notes(head: str, log: dict[str, float], epochs: int) -> None:
-    """Say what is wrong with the training, and what mends it."""
+def _tell(say: Callable[[str], None], text: str) -> None:
+    if text:
+        say(text)
+
+
+def _notes(head: str, log: dict[str, float], epochs: int) -> str:
+    """What is wrong with the training, and what mends it; '' where nothing is."""
     if log.get("collapsed"):
-        said = (
+        return (
             f"{head}: the uncertainty loss has collapsed to chance: it hardly supervises the direction any more (mean error on "
             f"train {log['train_degrees']:.0f} degrees). Set model.head.loss=angular, or give it a longer warm-up or "
             "another rate (model.head.warmup_epochs, model.head.lr)."
         )
-    elif not log["converged"]:
-        said = (
-            f"{head} did not converge: train loss {log['train_loss_first']:.4g} in the first epoch, {log['train_loss']:.4g} in "
-            f"the last of {epochs}. Give it more model.head.epochs or another model.head.lr (model.head.lrs tries several)."
-        )
-    else:
-        return
-    print(said, file=sys.stderr)
+    if log["converged"]:
+        return ""
+    more = (
+        f", and falling: as much again may take off {log['still_falling']:.0%} of that"
+        if "still_falling" in log
+        else ""
+    )
+    return (
+        f"{head} did not converge: train loss {log['train_loss_first']:.4g} in the first epoch, {log['train_loss']:.4g} in "
+        f"the last of {epochs}{more}. Few images need model.head.batchnorm=true and a higher model.head.lr, such as 0.01 "
+        "(model.head.lrs tries several), or more model.head.epochs."
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 
 import numpy as np
 
@@ -61,14 +60,13 @@ class Labels:
         """The class of it: the commonest where nobody says which."""
         return 0 if isinstance(self.task, Binary) else int(self.counts.argmax())
 
-    def say(self, head: str, items: int) -> None:
-        """One line to the user, before the training."""
+    def summary(self, head: str, items: int) -> str:
+        """One line for the user, before the training; '' where there are no classes."""
         if not self.names:
-            return
+            return ""
         log, name = self.log, self.names[self.background]
-        print(
+        return (
             f"{head}: {items} train items, foreground (all but {name!r}) {log['train_foreground_share']:.1%} of the pixels; "
             f"answering {name!r} everywhere scores pixel_acc {log['all_background_pixel_acc']:.3f}, "
-            f"mean IoU {log['all_background_miou']:.3f} on them",
-            file=sys.stderr,
+            f"mean IoU {log['all_background_miou']:.3f} on them"
         )

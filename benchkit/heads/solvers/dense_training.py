@@ -24,8 +24,9 @@ from benchkit.heads.solvers.dense_outputs import Tally, Task
 from benchkit.heads.solvers.dense_source import Sample, Samples
 from benchkit.progress import Progress
 
-STILL_FALLING = 0.2  # of the fall so far
-NOTHING_LEFT = 0.05  # of the loss in the first third
+LAST = 0.75  # of the epochs
+AT_REST = 0.15  # of the fall so far
+NOTHING_LEFT = 0.05  # of the loss in the first epoch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Trained:
     Attributes:
         net: the network.
         lr: peak learning rate.
+        epochs: passes over train.
         losses: of every step, the mean over the batch's valid pixels before the step; NaN for a batch without any.
         rates: of every step, the learning rate.
         tally: sums over the pixels of the last epoch.
@@ -55,34 +57,45 @@ class Trained:
 
     net: DenseNet
     lr: float
+    epochs: int
     losses: list[float] = dataclasses.field(default_factory=list)
     rates: list[float] = dataclasses.field(default_factory=list)
     tally: Tally = dataclasses.field(default_factory=lambda: defaultdict(float))
     failed: str = ""
 
-    def epoch_loss(self, epoch: int, epochs: int) -> float:
-        """Mean loss of an epoch's batches (-1: the last)."""
-        steps = len(self.losses) // epochs
-        return float(np.nanmean(np.reshape(self.losses, (epochs, steps))[epoch]))
+    @property
+    def epoch_losses(self) -> np.ndarray:
+        """(epochs,) mean loss of each epoch's batches; none where training failed or has not ended."""
+        if self.failed or not self.losses or len(self.losses) % self.epochs:
+            return np.zeros(0)
+        return np.nanmean(np.reshape(self.losses, (self.epochs, -1)), axis=1)
+
+    @property
+    def still_falling(self) -> float:
+        """How much further as much training again would lower the loss, as a share of its fall so far; infinite if it rose.
+
+        Each epoch sees the same items, so means of epochs have little noise of the draw. Against the learning rate spent, since
+        a cosine makes every curve look flat at its end, such losses fall by about as much at each doubling: the slope over the
+        last three quarters of the epochs, and one standard error of it, tells how much. Measured on 72 trainings of five losses
+        on generated scenes, this lies a little above what doubling the epochs then did (.25-.30 against .18-.28, .10-.15
+        against .03-.12).
+        """
+        losses = self.epoch_losses
+        if len(losses) < 2 or not losses[-1] < losses[0]:
+            return math.inf
+        spent = np.log2(np.cumsum(self.rates).reshape(self.epochs, -1).mean(axis=1))
+        last = max(2, math.ceil(LAST * len(losses)))
+        x, y = spent[-last:] - spent[-last:].mean(), losses[-last:] - losses[-last:].mean()
+        slope = (x * y).sum() / (x * x).sum()
+        error = math.sqrt(((y - slope * x) ** 2).sum() / max(1, last - 2) / (x * x).sum())
+        return float(max(0.0, error - slope) / (losses[0] - losses[-1]))
 
     @property
     def converged(self) -> bool:
-        """Whether the loss has come to rest.
-
-        Compared are the means of the first, the middle and the last third of the steps, a, b and c. The loss fell from b to c
-        by so much per learning rate spent; going on at that rate, as much training again would lower it further by `more`.
-        Converged: c is below a, and `more` is below a fifth of a - c, or c is within a twentieth of a from 0, where losses end.
-        The cosine alone makes every loss look at rest.
-        """
-        if len(self.losses) < 3 or self.failed:
-            return False
-        thirds = [np.nanmean(part) for part in np.array_split(np.array(self.losses), 3)]
-        spent = np.cumsum(self.rates)
-        centres = [np.mean(part) for part in np.array_split(spent, 3)]
-        fallen = thirds[0] - thirds[2]
-        more = (thirds[1] - thirds[2]) / (centres[2] - centres[1]) * spent[-1]
-        nothing_left = 0 <= thirds[2] < NOTHING_LEFT * thirds[0]
-        return bool(fallen > 0 and (more < STILL_FALLING * fallen or nothing_left))
+        """Whether the loss has come to rest: at most AT_REST is left, or it is within NOTHING_LEFT of its first from 0."""
+        losses = self.epoch_losses
+        nothing_left = len(losses) > 1 and 0 <= losses[-1] < NOTHING_LEFT * losses[0]
+        return bool(nothing_left or self.still_falling <= AT_REST)
 
 
 def digest(*parts: object) -> int:
@@ -149,7 +162,9 @@ def _head(
     make: Callable[[], DenseNet], rate: float, recipe: Recipe, seed: int
 ) -> tuple[Trained, torch.optim.Optimizer]:
     net = initialised(make, torch.Generator().manual_seed(digest(seed, "weights"))).to(recipe.device).train()
-    return Trained(net, rate), torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=recipe.weight_decay)
+    return Trained(net, rate, recipe.epochs), torch.optim.AdamW(
+        net.parameters(), lr=rate, weight_decay=recipe.weight_decay
+    )
 
 
 def _step(
