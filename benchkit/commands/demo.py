@@ -17,9 +17,8 @@ from benchkit.commands._tables import number, render
 
 # Per-pixel families learn from thousands of pixels an item: fewer items do. So few need BatchNorm and a higher rate than the
 # protocol's, or no head is trained to its end (chosen on these scenes; the same for all models).
+FEW, MANY = ("data.n_train=24", "data.n_test=12"), ("data.n_train=200", "data.n_test=100")
 PIXELS = (
-    "data.n_train=24",
-    "data.n_test=12",
     "model.head.batchnorm=true",
     "model.head.lr=0.01",
     "model.head.batch_size=4",
@@ -37,6 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit status."""
     made = parser("benchkit demo", __doc__)
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
+    made.add_argument(
+        "--extended", action="store_true", help="per-pixel benchmarks on 200 + 100 scenes instead of 24 + 12 (minutes)"
+    )
     given = parse(made, sys.argv[1:] if argv is None else argv)
     return guarded(lambda: run_demo(given), given.traceback)
 
@@ -50,15 +52,15 @@ def run_demo(given: argparse.Namespace) -> int:
     started = time.monotonic()
     families = registry.names("eval")
     records: dict[str, dict[str, dict[str, Any]]] = {family: {} for family in families}
-    for conf, random, stages in MODELS:
-        for record in _scored(conf, random, _few_pixels(families, stages), families, given.outputs):
+    for model in MODELS:
+        for record in _scored(*model, families, given.extended, given.outputs):
             records[record["benchmark"]][record["tag"]] = record
     print(render(*_rows(records), "table"))
     _say_unfinished([record for by_tag in records.values() for record in by_tag.values()])
     print("generated scenes: they compare models under one condition and stand for no photograph")
     root = Outputs(given.outputs).root
     pictures = [score_bars(root / "demo.png", records)]
-    first = records.get("classification", {}).get(MODELS[0][0])
+    first = next(iter(records.get("classification", {}).values()), None)
     if first:
         pictures.append(contact_sheet(root / "results" / "classification" / first["tag"], first))
     print(f"files: {root / 'results'}; pictures: {', '.join(map(str, pictures))}")
@@ -70,8 +72,14 @@ def run_demo(given: argparse.Namespace) -> int:
 
 
 def _scored(
-    conf: str, random: bool, arguments: Sequence[str], families: Sequence[str], outputs: str | Path | None
+    conf: str,
+    random: bool,
+    stages: Sequence[str],
+    families: Sequence[str],
+    extended: bool,
+    outputs: str | Path | None,
 ) -> list[dict[str, Any]]:
+    """The records of one model; the extended ones have tags of their own."""
     from benchkit.errors import BenchkitError
     from benchkit.eval import evaluate
     from benchkit.export import export
@@ -81,7 +89,8 @@ def _scored(
     ends = export(
         conf,
         families,
-        arguments=arguments,
+        tag=f"{conf}{'+random' if random else ''}+extended" if extended else None,
+        arguments=_of_pixels(families, (*(MANY if extended else FEW), *PIXELS, *stages)),
         random=random,
         outputs=outputs,
         say=lambda text: None,
@@ -97,12 +106,12 @@ def _scored(
     return found
 
 
-def _few_pixels(families: Sequence[str], stages: Sequence[str]) -> list[str]:
-    """Settings of the families whose items are maps."""
+def _of_pixels(families: Sequence[str], settings: Sequence[str]) -> list[str]:
+    """The settings for each family whose items are maps."""
     from benchkit import registry
 
     dense = [family for family in families if registry.find("eval", family).build.dense]
-    return [f"benchmarks.{family}.{setting}" for family in dense for setting in (*PIXELS, *stages)]
+    return [f"benchmarks.{family}.{setting}" for family in dense for setting in settings]
 
 
 def _say_unfinished(records: Sequence[Mapping[str, Any]]) -> None:
