@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,6 +123,15 @@ class Dataset:
     def target_files(self, item: str) -> list[str]:
         """sha256 of each file, or other text, that the item's truth is read from; empty where names say it all."""
         return []
+
+    def own_id(self, split: str, images: Mapping[str, str]) -> str | None:
+        """The identity of a whole split where a specification says how it is made; None where benchkit's own holds.
+
+        Args:
+            split: its name.
+            images: item -> sha256 of its image; of a limited split fewer items than there are.
+        """
+        return None
 
     def label(self, item: str) -> str | None:
         """The class by which limits and splits are stratified; None when there is none."""

@@ -74,10 +74,17 @@ def _equal_bytes(copies: Copies, images: Iterable[str]) -> list[str]:
     return sorted(min(names) for names in by_image.values())
 
 
-def _compare(copies: Copies, pictures: Pictures, features: Table) -> None:
+def compare_pictures(pictures: Pictures) -> dict[tuple[str, str], str]:
+    """Pairs of pictures that show the same photo, by their pixels alone: (first, second) -> one of KINDS."""
+    copies = Copies(list(pictures.names))
+    _compare(copies, pictures.only(~pictures.flat), None)
+    return copies.pairs
+
+
+def _compare(copies: Copies, pictures: Pictures, features: Table | None) -> None:
     count = len(pictures.names)
-    key = pooled_key(features)
-    if key is None:
+    key = None if features is None else pooled_key(features)
+    if features is not None and key is None:
         copies.left_out.append("features were not compared: features.h5 holds none but an index into parts")
     rounds = 2 if key is None else 3
     progress = Progress(rounds * count * (count - 1) // 2, "duplicates", "pairs")
@@ -85,7 +92,8 @@ def _compare(copies: Copies, pictures: Pictures, features: Table) -> None:
     for mirrored in (False, True):
         for found in _counted(by_hash(pictures, mirrored), "hash", copies, progress):
             _look(agreements, pictures, found, mirrored)
-    for found in _counted(by_cosine(features, key, pictures.names) if key else (), "cosine", copies, progress):
+    proposed = by_cosine(features, key, pictures.names) if features is not None and key else ()
+    for found in _counted(proposed, "cosine", copies, progress):
         for mirrored in (False, True):
             _look(agreements, pictures, found, mirrored)
     progress.finish()

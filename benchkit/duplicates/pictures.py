@@ -7,6 +7,7 @@ picture has the same coefficients with the sign of every odd horizontal frequenc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -60,12 +61,17 @@ def read_pictures(thumbs: Table, names: list[str]) -> Pictures:
     Raises:
         RunError: a view has none, or one that is damaged; names it.
     """
+    return pictures_of(names, (_decoded(thumbs, name) for name in track(names, len(names), "thumbnails", "views")))
+
+
+def pictures_of(names: list[str], images: Iterable[np.ndarray]) -> Pictures:
+    """What is compared of images uint8 (h, w, 3) of any size, one per name; one is in memory at a time."""
     count = len(names)
     grey = np.zeros((count, SIDE, SIDE), np.float16)
     tint = np.zeros((count, 2, TINT_SIDE, TINT_SIDE), np.float16)
     hashes = np.zeros((2, count, BITS), np.int8)
-    for row, name in enumerate(track(names, count, "thumbnails", "views")):
-        pixels = _decoded(thumbs, name).astype(np.float32)
+    for row, image in enumerate(images):
+        pixels = image.astype(np.float32)
         luma = pixels @ _LUMA
         grey[row] = _resized(luma, SIDE)
         tint[row] = _tint(pixels)

@@ -32,8 +32,8 @@ class Dense(Benchmark):
         """Metrics (floats, NaN where undefined) and sufficient statistics ("stats/...") of one item.
 
         Args:
-            prediction, target: the fields of `needs`, each (h, w) or (h, w, C); `target` has those of `scored` and
-                `meta` too.
+            prediction, target: the fields of `needs`, each (h, w) or (h, w, C), and `meta`; `target` has those of `scored`
+                too.
         """
         raise NotImplementedError
 
@@ -46,14 +46,14 @@ class Dense(Benchmark):
 
     def score(self, predictions: Items, targets: Items) -> Columns:
         """`score_item` of every item, in threads."""
-        meta = dict(targets.meta)
+        meta, said = dict(targets.meta), dict(predictions.meta)
 
         def one(row: int) -> dict[str, Any]:
             prediction = {field: predictions.item(field, row) for field in self.needs}
             target = {field: targets.item(field, row) for field in (*self.needs, *self.scored)}
             try:
                 _check(prediction, target)
-                target["meta"] = meta
+                prediction["meta"], target["meta"] = said, meta
                 return self.score_item(prediction, target)
             except RunError as error:
                 raise RunError(f"row {row} ({targets.names[row]!r}): {error}") from error

@@ -39,6 +39,7 @@ class Benchmark:
         dense: scores are per pixel: the crop then keeps the whole short side, and truth goes through the image's frame.
         task: what a dense head learns (semantic, binary, depth, normals, maps); "" for other families.
         derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame; None: the data set knows it.
+        project: what a model's own labels become where the family says so itself (`heads.segmenter`); None: matched by name.
         complete: adds to the data set's truth in the scored frame the field that heads learn; None: it is there.
     """
 
@@ -52,6 +53,7 @@ class Benchmark:
     dense = False
     task = ""
     derive: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
+    project: Callable[[Sequence[Sequence[str]]], Any] | None = None
     complete: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]] | None = None
 
     def __init__(self, settings: Any) -> None:
@@ -124,6 +126,14 @@ class Benchmark:
     def pictures(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
         """Pictures of the whole set by name: each draws on an empty matplotlib Figure. `meta`: the targets'."""
         return {}
+
+    def submission(self, summaries: Mapping[str, Any]) -> dict[str, Any]:
+        """The scores in the form that the benchmark's board takes.
+
+        Raises:
+            UsageError: it has no board.
+        """
+        raise UsageError("this benchmark has no form of submission; painting_vision has one.")
 
     def oracle(self, targets: Items) -> Items:
         """The targets as predictions: reaches the optimum of every metric."""

@@ -129,7 +129,9 @@ class Job:
         Raises:
             UsageError: they do not fit.
         """
-        return self.head.prepare(model, {**self.dataset.meta(), "task": self.family.task})
+        return self.head.prepare(
+            model, {**self.dataset.meta(), "task": self.family.task, "project": self.family.project}
+        )
 
     @cached_property
     def inputs(self) -> dict[str, Any]:

@@ -37,7 +37,8 @@ class Split:
     @cached_property
     def id(self) -> str:
         """dataset_id of this split (design: identity and comparability)."""
-        return dataset_id((i, self.dataset.group(i), self.name, self._content(i)) for i in self.items)
+        own = self.dataset.own_id(self.name, {i: self.facts[self.dataset.views(i)[0]].sha256 for i in self.items})
+        return own or dataset_id((i, self.dataset.group(i), self.name, self._content(i)) for i in self.items)
 
     def _content(self, item: str) -> str:
         files = [self.facts[view].sha256 for view in self.dataset.views(item)]

@@ -4,17 +4,19 @@ The model's maps of its own classes (logits before they are enlarged, as a rule)
 the largest class wins, as segmentation models are evaluated (torchvision's references/segmentation, MMSegmentation). Labels
 are matched by name as the head classifier does; of several labels for one class the probabilities are added (the logarithm
 of the sum of exponentials of their logits). Only matched labels compete: a class of the data set without a label is never
-predicted, and is counted. Of a binary task every label that is not background is foreground.
+predicted, and is counted. Of a binary task every label that is not background is foreground. A benchmark with a taxonomy of its
+own says what labels become (`Benchmark.project`): unless the model has exactly the data set's classes, or the conf maps them,
+the largest label wins and is then projected.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchkit.errors import UsageError
-from benchkit.heads._labels import REST, Matching, counts
+from benchkit.errors import UsageError, some
+from benchkit.heads._labels import REST, Matching, counts, plain
 from benchkit.heads.base import Head, ModelSide, Wants
 from benchkit.settings import setting
 
@@ -36,6 +38,7 @@ class Segmenter(Head):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.projection: Any = None
 
     def wants(self) -> Wants:
         """The model's maps of its classes."""
@@ -61,11 +64,22 @@ class Segmenter(Head):
                 "train a head (model.head.name=dense_linear)."
             )
         classes, said = list(meta["classes"]), dict(self.settings.map)
+        self.adds, self.projection, project = model.masks_are, None, meta.get("project")
+        if project and not said and not _same_names(model.labels, classes):
+            self.projection, self.n_labels = project([names for _, names in model.labels]), len(model.labels)
+            self._say_near(model.name, self.projection.near)
+            return []
         if task == "binary":
             said.setdefault(classes[1], REST)
         self.matching = Matching(model, classes, list(meta.get("class_names") or classes), said)
-        self.adds = model.masks_are
         return []
+
+    def _say_near(self, name: str, near: Sequence[str]) -> None:
+        if near:
+            self.say(
+                f"{name}: labels are mapped by exact name, so {some(near)} {'are' if len(near) > 1 else 'is'} neither wall nor "
+                "window; model.head.map.CLASS=LABEL says otherwise."
+            )
 
     def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
         """Of maps (a `benchkit.store.maps.Maps`): `mask`, uint8 (uint16 above 255 classes) (h, w), and `grid`, int32 (N, 2).
@@ -75,21 +89,36 @@ class Segmenter(Head):
         """
         from benchkit.heads.solvers import dense_masks
 
+        if self.projection is not None:
+            each = {label: [label] for label in range(self.n_labels)}
+            classes = self.projection.classes
+            return dense_masks.predict(features, each, self.n_labels, self.n_labels, self.adds, threads, classes)
         known = self.matching
         return dense_masks.predict(features, known.matched, len(known.names), len(known.classes), self.adds, threads)
 
     def meta(self) -> dict[str, Any]:
-        """`covered`: the classes that have a label; `map`: which."""
+        """`covered`: the classes that have a label; `map`: which. Of projected labels `labels: shared`, and what they became."""
+        if self.projection is not None:
+            return {"labels": "shared", "map": self.projection.told}
         known = self.matching
         return {"covered": sorted(known.matched), "map": known.told(), "ambiguous": known.ambiguous}
 
     def protocol(self) -> dict[str, Any]:
         """Other labels give other masks."""
-        return {"map": self.matching.told()}
+        return {"map": self.projection.told if self.projection is not None else self.matching.told()}
 
     def log(self) -> dict[str, float]:
-        """How many of the data set's classes can be predicted, of how many, and how many classes the model has."""
+        """How many of the data set's classes can be predicted, of how many, and how many classes the model has; of projected
+        labels how many are wall or window, of how many.
+        """
+        if self.projection is not None:
+            return {"mapped_labels": float((self.projection.classes > 0).sum()), "model_classes": float(self.n_labels)}
         return counts(getattr(self, "matching", None))
+
+
+def _same_names(labels: Sequence[tuple[str, tuple[str, ...]]], classes: Sequence[str]) -> bool:
+    """Whether a model has the data set's classes and no other, in whatever order."""
+    return sorted(plain(names[0]) for _, names in labels if names) == sorted(map(plain, classes))
 
 
 build = Segmenter

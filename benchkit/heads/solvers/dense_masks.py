@@ -21,17 +21,24 @@ MANY_VALUES = 1 << 22  # scores of an item above which several threads are faste
 
 
 def predict(
-    features: Maps, matched: Mapping[int, Sequence[int]], n_labels: int, n_classes: int, adds: str, threads: int
+    features: Maps,
+    matched: Mapping[int, Sequence[int]],
+    n_labels: int,
+    n_classes: int,
+    adds: str,
+    threads: int,
+    classes: np.ndarray | None = None,
 ) -> dict[str, Column]:
     """Columns of `mask` (h, w), class indices, and of `grid`, int32 (N, 2).
 
     Args:
         features: maps (K, h, w) of K = `n_labels` classes of the model.
         matched: class of the data set -> labels of the model.
-        n_classes: of the data set.
+        n_classes: of the data set (where `classes` is given: of the model).
         adds: what the maps are: "logits", whose exponentials are added where a class has several labels, or
             "probabilities", which are added themselves.
         threads: at most.
+        classes: what each class becomes after the largest has won; None: it stays.
 
     Raises:
         UsageError: the maps have another number of classes.
@@ -45,7 +52,8 @@ def predict(
         for sample in track((one for batch in numbers for one in batch), count, "predicting", "items"):
             work = len(sample.maps[0]) * sample.frame[0] * sample.frame[1]
             with fixed_threads(threads if work > MANY_VALUES else 1), torch.no_grad():
-                yield mask_of(_checked(sample, n_labels), sample, matched, adds).astype(dtype)
+                mask = mask_of(_checked(sample, n_labels), sample, matched, adds)
+                yield (mask if classes is None else classes[mask]).astype(dtype)
 
     grid = np.array([_grid(samples, row) for row in _rows(samples)], np.int32).reshape(-1, 2)
     columns: dict[str, Column] = {"grid": grid if len(grid) == count else np.repeat(grid, count, axis=0)}
