@@ -207,6 +207,100 @@ class TestMasks:
         assert "no whole .npy" in problem(tmp_path, num_classes=2)
 
 
+class TestAsStored:
+    """What a file holds decides, not what it is called."""
+
+    def test_masks_with_losses_under_another_name(self, tmp_path):
+        for stem, how in (
+            ("a", {"format": "JPEG"}),
+            ("b", {"format": "WEBP"}),
+            ("c", {"format": "TIFF", "compression": "jpeg"}),
+        ):
+            root = tmp_path / stem
+            photo(root / "test/images/a.jpg")
+            path = root / "test/masks/a.png"
+            path.parent.mkdir(parents=True)
+            Image.fromarray(np.stack([mask(0, 1, 2)] * 3, axis=-1)).save(path, **how)
+            assert "stored with losses" in problem(root, num_classes=3)
+
+    @pytest.mark.parametrize("head", [b"P2 8 6 3 ", b"P2\n8 6\n3\n", b"P1 8 6 "])
+    def test_text_and_bits_of_pnm_are_refused(self, tmp_path, head):
+        folder(tmp_path, {"a": mask(0)})
+        text = b" ".join(b"%d" % k for k in mask(0, 1).ravel())
+        (tmp_path / "test/masks/a.png").rename(tmp_path / "test/masks/a.pgm")
+        (tmp_path / "test/masks/a.pgm").write_bytes(head + text)
+        assert "values would be scaled" in problem(tmp_path, num_classes=4)
+
+    @pytest.mark.parametrize("head", [b"P5\n# one\n# two\n8 6\n3\n", b"P5 8 6 # behind\n3\n", b"P5 8\n6 3 "])
+    def test_a_pgm_with_comments_keeps_its_values(self, tmp_path, head):
+        folder(tmp_path, {"a": mask(0)})
+        (tmp_path / "test/masks/a.png").rename(tmp_path / "test/masks/a.pgm")
+        (tmp_path / "test/masks/a.pgm").write_bytes(head + mask(0, 1, 3).tobytes())
+        np.testing.assert_array_equal(only(tmp_path, num_classes=4)["mask"], mask(0, 1, 3))
+
+    def test_a_turned_mask_is_turned_as_its_photo(self, tmp_path):
+        exif = Image.Exif()
+        exif[274] = 3
+        photo(tmp_path / "test/images/a.jpg", exif=exif)
+        stored(tmp_path / "test/masks/a.png", mask(0, 1, 2), exif=exif)
+        np.testing.assert_array_equal(only(tmp_path, num_classes=3)["mask"], mask(0, 1, 2)[::-1, ::-1])
+
+    def test_several_images_in_one_file(self, tmp_path):
+        photo(tmp_path / "test/images/a.jpg")
+        path = tmp_path / "test/masks/a.tif"
+        path.parent.mkdir(parents=True)
+        pages = [Image.fromarray(mask(k)) for k in range(2)]
+        pages[0].save(path, save_all=True, append_images=pages[1:])
+        assert "it holds 2 images" in problem(tmp_path, num_classes=3)
+
+    @pytest.mark.parametrize("ignore", [255, None])
+    def test_a_negative_label_is_no_hole(self, tmp_path, ignore):
+        folder(tmp_path, {"a": mask(-1, 0, 1, dtype=np.int16)}, suffix=".npy")
+        assert "an unknown label, -1 (16 pixels)" in problem(tmp_path, num_classes=2, ignore=ignore)
+
+    def test_indices_are_no_depth(self, tmp_path):
+        photo(tmp_path / "test/images/a.jpg")
+        palette(tmp_path / "test/depths/a.png", mask(1, 2))
+        assert "indices into a palette" in problem(tmp_path, target_scale=1)
+
+    def test_depth_beyond_float32(self, tmp_path):
+        folder(tmp_path, {"a": mask(1, 1e39, dtype=np.float64)}, name="depths", suffix=".npy")
+        assert "holds depth of 1e+39 m" in problem(tmp_path)
+
+    def test_channels_that_differ(self, tmp_path):
+        folder(tmp_path, {"a": mask(1, dtype=np.float32)}, name="edges", suffix=".npy")
+        photo(tmp_path / "test/images/b.jpg")
+        stored(tmp_path / "test/edges/b.npy", np.ones((H, W, 2), np.float32))
+        found = data(tmp_path)
+        assert [found.examine(item)[-60:] for item in found.items("test")] == [
+            "", "b.npy: it has 2 numbers a pixel, and that of the first item 1"[-60:]
+        ]  # fmt: skip
+
+    def test_normals_stored_in_another_way(self, tmp_path):
+        """(n + 1) / 2 as floating numbers; a few odd lengths at edges are holes, and so are the ways holes are stored."""
+        vectors = np.zeros((H, W, 3), np.float32) + np.float32([0, 0, -1])
+        folder(tmp_path, {"a": vectors / 2 + 0.5}, name="normals", suffix=".npy")
+        assert "no unit vectors" in problem(tmp_path, normals_from="x")
+        vectors[0, 0], vectors[0, 1], vectors[0, 2] = 0, -1, 3
+        stored(tmp_path / "test/normals/a.npy", vectors)
+        found = only(tmp_path, normals_from="x")["normals"]
+        assert not found[0, :3].any()
+        np.testing.assert_allclose(found[0, 3], [0, 0, -1])
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("target_scale", np.inf),
+            ("max_depth", np.inf),
+            ("intrinsics", [5, np.inf, 1, 1]),
+            ("normals_axes", ["--x", "y", "z"]),
+        ],
+    )
+    def test_settings_that_are_no_numbers(self, tmp_path, key, value):
+        with pytest.raises(ValueError, match=key):
+            Settings(root=str(tmp_path), **{key: value})
+
+
 class TestClasses:
     def test_from_the_train_targets(self, tmp_path):
         folder(tmp_path, {"a": mask(0, 1, 3)})
@@ -484,6 +578,9 @@ class TestLists:
         (b"without\n", "1 image has no target with the same stem: without"),
         (b"\r\n\r\n", "names no image"),
         (b"caf\xe9\n", "is not UTF-8"),
+        (b"a 3\n", r"test.txt:1: 'a 3' names no image"),
+        (b"JPEGImages/a.jpg SegmentationClass/b.png\n", "names no image"),
+        (b"a a a\n", "names no image"),
     ])  # fmt: skip
     def test_wrong_ones(self, root, text, message):
         with pytest.raises(UsageError, match=message):

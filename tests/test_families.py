@@ -115,6 +115,9 @@ def case(request: pytest.FixtureRequest) -> Case:
     return Case(request.param)
 
 
+SAID_FLOORS = ("painting_vision",)  # whose specification says what the floor is (class 0), the best constant or not
+
+
 def better(metric: Any, one: float, other: float, by: float = 0.0) -> bool:
     """Whether `one` beats `other` by more than `by`; metrics that only inform have nothing to beat."""
     assert metric.better in ("higher", "lower")
@@ -159,13 +162,14 @@ class TestFamily:
     def test_floor_is_below_the_oracle(self, case: Case):
         floor, summary = case.floor_summary(), case.summary(case.oracle)
         for metric in case.family.metrics():
-            if metric.better != "neither":
+            if metric.better != "neither" and floor[metric.name] is not None:  # precision of what is never said
                 assert better(metric, summary[metric.name], floor[metric.name]), metric.name
 
     def test_collapsed_predictions_do_not_beat_the_floor(self, case: Case):
         headline = case.family.metrics()[0]
         floor = case.family.summarize(case.floor())[headline.name]
-        for value in (0.0, 1.0):
+        said = (0.0,) if case.component.name in SAID_FLOORS else (0.0, 1.0)
+        for value in said:
             collapsed = case.changed(lambda a, v=value: np.full_like(a, v))
             try:
                 summary = case.family.summarize(case.family.score(collapsed, case.truth))

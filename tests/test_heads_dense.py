@@ -333,6 +333,46 @@ class TestRates:
             fitted(tags["semantic"], "semantic", rows=[0], lrs=[0.1, 0.2])
         assert fitted(tags["semantic"], "semantic", rows=[0], lrs=[0.1]).log()["lr"] == 0.1
 
+    def test_items_without_a_valid_pixel_choose_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """Whatever is held out has truth; where one item has any, there is nothing to choose on."""
+        masks = [np.full(FRAME, 255, np.uint8) for _ in range(6)]
+        masks[1][:], masks[4][:10] = 1, 0
+        tag = Tag(tmp_path / "two", {"patch@final": random_maps(6)}, {"mask": masks}, MASKS)
+        log = fitted(tag, "semantic", lrs=[1e-9, 0.05], holdout=0.5, **FAST).log()
+        assert log["holdout_items"] == 1
+        assert log["holdout_loss"] > 0
+        masks[4][:] = 255
+        tag = Tag(tmp_path / "one", {"patch@final": random_maps(6)}, {"mask": masks}, MASKS)
+        with pytest.raises(UsageError, match="two train items with a valid pixel"):
+            fitted(tag, "semantic", lrs=[1e-9, 0.05], **FAST)
+
+    def test_a_step_that_is_no_float_is_named(self, tags: dict[str, Tag]):
+        with pytest.raises(RunError, match=r"model\.head\.lr=1e\+38"):
+            fitted(tags["semantic"], "semantic", lr=1e38, epochs=1, warmup_epochs=0, batch_size=64)
+
+    def test_a_last_step_that_diverged_is_seen_in_what_it_says(self, tags: dict[str, Tag]):
+        head = fitted(tags["semantic"], "semantic", **FAST)
+        next(head.fitted.trained.net.parameters()).data.fill_(float("nan"))
+        with pytest.raises(RunError, match="NaN or infinity of '0000'"):
+            predicted(head, tags["semantic"])
+
+    def test_a_batch_of_one_cell_is_not_normalised_by_itself(self, tmp_path: Path):
+        """Nine items of 1 x 1 cells in batches of 8: the last batch has no variance of its own."""
+        maps = [np.float16([[[k]], [[-k]]]) for k in range(9)]
+        tag = Tag(tmp_path, {"patch@final": maps}, {"mask": [np.full(FRAME, k % 2, np.uint8) for k in range(9)]}, MASKS)
+        head = fitted(tag, "semantic", batchnorm=True, **FAST)
+        assert int(head.fitted.trained.net.norms[0].batches) == 3  # of three epochs, the batches of eight
+
+    def test_truth_farther_than_the_head_says(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+        depth = [np.full(FRAME, 5.0, np.float32) for _ in range(4)]
+        depth[0][:] = 30
+        tag = Tag(tmp_path / "some", {"patch@final": random_maps(4)}, {"depth": depth})
+        fitted(tag, "depth", **FAST)
+        assert "25.0% of the true depth of train lies beyond 10 m" in capsys.readouterr().err
+        tag = Tag(tmp_path / "all", {"patch@final": random_maps(4)}, {"depth": [depth[0]] * 4})
+        with pytest.raises(UsageError, match=r"every true depth of train lies beyond 10 m.*data\.max_depth"):
+            fitted(tag, "depth", **FAST)
+
     def test_a_rate_that_is_too_large_is_named(self, tags: dict[str, Tag]):
         with pytest.raises(RunError, match=r"no longer finite in step \d+ \(00\d\d, .*model\.head\.lr=1e\+38"):
             fitted(tags["depth"], "depth", lr=1e38)

@@ -289,6 +289,12 @@ class TestNormals:
         assert found["rmse"] == pytest.approx(np.sqrt((wide**2).mean()), rel=1e-6)
         assert [found["d1"], found["d2"], found["d3"]] == [np.mean(wide < t) for t in (11.25, 22.5, 30)]
 
+    @pytest.mark.parametrize("length", [1e-30, 1e-3, 1e25])
+    def test_length_does_not_matter(self, length: float):
+        vectors = np.float32([[[1, 0, -1], [0, 2, 0]]])
+        found = normals.angles(vectors * np.float32(length), np.float32([[[0, 0, -1], [0, 1, 0]]]))
+        np.testing.assert_allclose(found, [45, 0], atol=1e-4)
+
     def test_equal_vectors_are_exactly_0_apart(self):
         _, truth = vectors(1)
         assert not normals.angles(truth, truth).any()

@@ -20,7 +20,7 @@ from benchkit.images import Unreadable
 IGNORE = "ignore"
 REST = "*"
 Table = Mapping[str, str] | str  # a table in the conf, or the file that holds it
-_NONE = -1  # what `_new` says of a label that counts nowhere
+_NONE = -(1 << 40)  # what `_new` says of a label that counts nowhere
 _INLINE = re.compile(r"\s*[^:,\s]+\s*:\s*[^:,\s]+\s*(,\s*[^:,\s]+\s*:\s*[^:,\s]+\s*)*")
 _HEX = re.compile(r"#?([0-9a-fA-F]{6})")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -159,26 +160,35 @@ class Pairs:
         return sorted(found)
 
     def _named(self, line: str, folders: Sequence[str], images: Index, tails: Mapping[str, list[str]]) -> list[str]:
+        found = self._entry(line, folders, images, tails)
+        words = line.split()
+        if found or len(words) != 2:
+            return found
+        found = self._entry(words[0], folders, images, tails)  # some lists name the target behind the image
+        target = self._stems(re.split(r"[/\\]", words[1])[-1])
+        return found if len(found) == 1 and found[0].rpartition("/")[2] in target else []
+
+    def _entry(self, entry: str, folders: Sequence[str], images: Index, tails: Mapping[str, list[str]]) -> list[str]:
+        """The stems that one name in a list stands for."""
         tops = {os.path.basename(os.path.abspath(self.places.root / each)) for each in (*folders, ".")}
         folder = folders[0]
-        for entry in dict.fromkeys((line, line.split()[0])):  # some lists name the target behind the image
-            parts = [part for part in entry.replace("\\", "/").split("/") if part not in ("", ".")]
-            if folder.startswith(ANYWHERE):
-                parts = [part for part in parts if part != folder.removeprefix(f"{ANYWHERE}/")]
-            for start in range(len(parts)):
-                if start and parts[start - 1] not in tops:
-                    continue  # another folder's file of that name is another file
-                above, names = parts[start:-1], self._stems(parts[-1])
-                known = next((stem for stem in ("/".join([*above, each]) for each in names) if stem in images), None)
-                if known is not None:
-                    return [known]
-            if len(parts) == 1:
-                tail = next((tails[each] for each in self._stems(parts[0]) if len(tails.get(each, ())) == 1), None)
-                if tail is not None:
-                    return tail
-            below = "/".join(parts) + "/"
-            if any(stem.startswith(below) for stem in images):
-                return sorted(stem for stem in images if stem.startswith(below))
+        parts = [part for part in entry.replace("\\", "/").split("/") if part not in ("", ".")]
+        if folder.startswith(ANYWHERE):
+            parts = [part for part in parts if part != folder.removeprefix(f"{ANYWHERE}/")]
+        for start in range(len(parts)):
+            if start and parts[start - 1] not in tops:
+                continue  # another folder's file of that name is another file
+            above, names = parts[start:-1], self._stems(parts[-1])
+            known = next((stem for stem in ("/".join([*above, each]) for each in names) if stem in images), None)
+            if known is not None:
+                return [known]
+        if len(parts) == 1:
+            tail = next((tails[each] for each in self._stems(parts[0]) if len(tails.get(each, ())) == 1), None)
+            if tail is not None:
+                return tail
+        below = "/".join(parts) + "/"
+        if any(stem.startswith(below) for stem in images):
+            return sorted(stem for stem in images if stem.startswith(below))
         return []
 
     def _stems(self, name: str) -> list[str]:

@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import ImageOps
 
 from benchkit.errors import UsageError, reason
 from benchkit.images import MAX_PIXELS, SUFFIXES, Unreadable, open_whole
 
-LOSSY = (".jpg", ".jpeg", ".webp")  # what they store is near what was written, which is no label
+LOSSY = ("JPEG", "MPO", "JPEG2000", "WEBP", "AVIF")  # what they store is near what was written, which is no label
 TARGET_SUFFIXES = (*SUFFIXES, ".npy", ".mat")
 MAX_VALUES = 8 * MAX_PIXELS  # of a map of several channels
 
-_PGM = re.compile(rb"P5(?:\s+|\s*#[^\n]*\n\s*)(\d+)\s+(\d+)\s+(\d+)\s")
+_GAP = rb"(?:\s*#[^\n]*\n\s*|\s)+"
+_PGM = re.compile(rb"P5" + _GAP + rb"(\d+)" + _GAP + rb"(\d+)" + _GAP + rb"(\d+)(?:\s*#[^\n]*\n|\s)")
+_PPM = re.compile(_PGM.pattern.replace(b"P5", b"P6", 1))
 _SPREAD = {2: 85, 4: 17}  # what PIL multiplies grey PNG values of so many bits with
 
 
@@ -70,12 +73,18 @@ def _pgm(data: bytes, head: re.Match[bytes]) -> np.ndarray:
 
 def _image(data: bytes) -> np.ndarray:
     image = open_whole(data)
+    if image.format == "PPM" and not ((head := _PPM.match(data)) and head[3] == b"255"):
+        raise Unreadable(
+            "it is a PNM file of text, single bits or another range, whose values would be scaled; save it as PNG"
+        )
+    if getattr(image, "n_frames", 1) > 1:
+        raise Unreadable(f"it holds {image.n_frames} images, and one is expected")
     bits, colour = (data[24], data[25]) if image.format == "PNG" else (0, 0)
     if bits == 16 and colour != 0:
         raise Unreadable("it holds colours of 16 bits, of which only 8 would be read; save it as .npy")
     try:
         image.load()
-        values = np.asarray(image)
+        values = np.asarray(ImageOps.exif_transpose(image))  # upright, as the photo is read
     except Unreadable:
         raise
     except Exception as error:  # PIL's plugins raise OSError, SyntaxError, struct.error, ValueError, EOFError ...
@@ -85,6 +94,23 @@ def _image(data: bytes) -> np.ndarray:
     if bits in _SPREAD and colour == 0:
         values = values // _SPREAD[bits]
     return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def nature(path: Path) -> str:
+    """`lossy` of an image stored with losses, `palette` of indices into a palette, else ''; by content, not by name.
+
+    Raises:
+        Unreadable: it is damaged.
+    """
+    if path.suffix.lower() in _READERS:
+        return ""
+    data = path.read_bytes()
+    if _PGM.match(data):
+        return ""
+    image = open_whole(data)
+    if image.format in LOSSY or "jpeg" in str(image.info.get("compression", "")).lower():
+        return "lossy"
+    return "palette" if image.mode == "P" else ""
 
 
 def read_mat(path: Path, key: str | None) -> np.ndarray:
@@ -104,7 +130,13 @@ def read_annotators(path: Path) -> list[np.ndarray]:
     cells = _variables(path, "groundTruth").get("groundTruth")
     listed = [cells] if isinstance(cells, dict) else list(np.atleast_1d(np.asarray(cells, dtype=object)).ravel())
     found = [np.asarray(each["Boundaries"]) for each in listed if isinstance(each, dict) and "Boundaries" in each]
-    if not found or len(found) != len(listed) or len({each.shape for each in found}) != 1 or found[0].ndim != 2:
+    if (
+        not found
+        or len(found) != len(listed)
+        or len({each.shape for each in found}) != 1
+        or found[0].ndim != 2
+        or found[0].dtype.kind not in "uifb"
+    ):
         raise Unreadable(f"{path.name} has no groundTruth of cells with Boundaries of one size")
     return found
 

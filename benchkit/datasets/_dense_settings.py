@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Literal
 
 from benchkit.datasets._splitting import FractionSettings
@@ -70,9 +71,11 @@ class Settings(FractionSettings):
         super().__post_init__()
         for name in ("target_scale", "max_depth", "num_classes"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name} must be above 0, not {value}")
-        if self.intrinsics is not None and (len(self.intrinsics) != 4 or 0 in self.intrinsics[:2]):
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} must be a finite number above 0, not {value}")
+        known = self.intrinsics
+        if known is not None and (len(known) != 4 or 0 in known[:2] or not all(map(math.isfinite, known))):
             raise ValueError("intrinsics are four numbers, fx, fy, cx, cy, in pixels")
-        if sorted(axis.lstrip("+-") for axis in self.normals_axes) != ["x", "y", "z"]:
+        named = [axis[1:] if axis[:1] in ("+", "-") else axis for axis in self.normals_axes]
+        if sorted(named) != ["x", "y", "z"]:
             raise ValueError(f"normals_axes are x, y and z in some order, with or without -, not {self.normals_axes}")

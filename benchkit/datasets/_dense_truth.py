@@ -10,12 +10,13 @@ import numpy as np
 
 from benchkit.datasets import _dense_normals
 from benchkit.datasets._dense_labels import Labels, coded
-from benchkit.datasets._dense_readers import LOSSY, read_annotators, read_stored
+from benchkit.datasets._dense_readers import nature, read_annotators, read_stored
 from benchkit.datasets.base import Arrays
 from benchkit.images import Unreadable
 
 KINDS = ("mask", "foreground", "depth", "normals", "map", "boundaries")
 FIELDS = {kind: "mask" if kind == "foreground" else kind for kind in KINDS}
+HOLE, UNIT, ODD = 0.1, 0.1, 0.05  # lengths of holes, how far a unit vector's may be from 1, share that may be farther
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -41,23 +42,23 @@ class Reader:
         return {"mask": self._mask, "foreground": self._mask, "depth": self._depth, "normals": self._normals,
                 "map": self._map, "boundaries": self._boundaries}[self.kind](path)  # fmt: skip
 
-    def examine(self, path: Path) -> tuple[int, int]:
-        """Height and width of the truth in this file.
+    def examine(self, path: Path) -> tuple[tuple[int, int], int]:
+        """Height and width of the truth in this file, and how many numbers a pixel has.
 
         Raises:
             Unreadable: as when it is read.
         """
         if self.kind == "normals" and self.settings.intrinsics is not None:  # depth that is right has right normals
             height, width = self.depth(path).shape
-        elif self.kind == "boundaries":
-            _, height, width = self(path)["boundaries"].shape
-        else:
-            height, width = self(path)[FIELDS[self.kind]].shape[:2]
-        return height, width
+            return (height, width), 3
+        found = self(path)[FIELDS[self.kind]]
+        if self.kind == "boundaries":  # of however many annotators
+            return (found.shape[1], found.shape[2]), 1
+        return (found.shape[0], found.shape[1]), found.shape[2] if found.ndim == 3 else 1
 
     def labels_of(self, path: Path) -> np.ndarray:
         """The labels that a mask stores, (h, w)."""
-        if path.suffix.lower() in LOSSY:
+        if nature(path) == "lossy":
             raise Unreadable("its mask is stored with losses (JPEG, WebP), so its labels are not what they were")
         stored = coded(read_stored(path, self.settings.mat_key), self.colors)
         if stored.ndim != 2 or stored.dtype.kind not in "uib":
@@ -78,7 +79,7 @@ class Reader:
 
     def depth(self, path: Path) -> np.ndarray:
         """Metres, float32 (h, w), 0 where there is none."""
-        stored, scale = read_stored(path, self.settings.mat_key), self.settings.target_scale
+        stored, scale = self._quantities(path), self.settings.target_scale
         if stored.ndim != 2 or stored.dtype.kind not in "uif":
             raise Unreadable(f"its depth is {stored.dtype} {stored.shape}: one number a pixel is expected")
         if stored.dtype.kind in "ui" and scale is None:
@@ -93,12 +94,28 @@ class Reader:
         if (metres < 0).any():
             raise Unreadable(f"it holds negative depth, {metres.min():g} m")
         limit = self.settings.max_depth
-        return (metres if limit is None else np.where(metres <= limit, metres, 0)).astype(np.float32)
+        with np.errstate(over="ignore"):
+            found = (metres if limit is None else np.where(metres <= limit, metres, 0)).astype(np.float32)
+        if np.isinf(found).any():
+            raise Unreadable(f"it holds depth of {metres.max():g} m: no such number; see data.target_scale")
+        return found
+
+    def _quantities(self, path: Path) -> np.ndarray:
+        """Stored numbers that are amounts of something.
+
+        Raises:
+            Unreadable: they are indices into a palette, or stored with losses.
+        """
+        found = nature(path)
+        if found:
+            why = {"palette": "holds indices into a palette", "lossy": "is stored with losses (JPEG, WebP)"}[found]
+            raise Unreadable(f"it {why}, which are no quantities")
+        return read_stored(path, self.settings.mat_key)
 
     def _normals(self, path: Path) -> Arrays:
         if self.settings.intrinsics is not None:
             return {"normals": _dense_normals.from_depth(self.depth(path), self.settings.intrinsics)}
-        stored = read_stored(path, self.settings.mat_key)
+        stored = self._quantities(path)
         if stored.ndim != 3 or stored.shape[2] not in (3, 4) or stored.dtype.kind not in "uf":
             raise Unreadable(f"its normals are {stored.dtype} {stored.shape}: three numbers a pixel are expected")
         vectors = stored[..., :3].astype(np.float64)
@@ -107,10 +124,11 @@ class Reader:
         return {"normals": _unit(_turned(vectors, self.settings.normals_axes))}
 
     def _map(self, path: Path) -> Arrays:
-        stored = read_stored(path, self.settings.mat_key)
+        stored = self._quantities(path)
         if stored.ndim not in (2, 3) or stored.dtype.kind not in "uifb":
             raise Unreadable(f"it is {stored.dtype} {stored.shape}: numbers, one or a few a pixel, are expected")
-        values = (stored.astype(np.float64) / (self.settings.target_scale or 1)).astype(np.float32)
+        with np.errstate(over="ignore"):
+            values = (stored.astype(np.float64) / (self.settings.target_scale or 1)).astype(np.float32)
         if np.isinf(values).any():
             raise Unreadable("it holds infinity")
         return {"map": np.where(values == 0, np.float32(np.nan), values) if self.settings.zero == "hole" else values}
@@ -128,10 +146,19 @@ def _turned(vectors: np.ndarray, axes: Sequence[str]) -> np.ndarray:
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
-    """Unit vectors; zero where the stored length is far from 1, which is how holes are stored."""
+    """Unit vectors; zero where the stored length is near 0, or that of (-1, -1, -1), which is how holes are stored.
+
+    Raises:
+        Unreadable: more than a twentieth of the others are far from length 1: they are stored in another way.
+    """
     vectors = np.nan_to_num(vectors, nan=0.0, posinf=0.0, neginf=0.0)
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    good = (length > 0.5) & (length < 1.5)
-    if (length > 0.5).any() and not good.any():
-        raise Unreadable(f"its normals are no unit vectors: their lengths are {length.min():g} to {length.max():g}")
+    hole = (length < HOLE) | (np.abs(vectors + 1).max(axis=-1, keepdims=True) < HOLE)
+    good = ~hole & (np.abs(length - 1) < UNIT)
+    if good.sum() < (1 - ODD) * (~hole).sum():
+        given = length[~hole]
+        raise Unreadable(
+            f"its normals are no unit vectors: their lengths are {given.min():g} to {given.max():g}, for the most part not 1 "
+            "(8-bit images hold (n + 1) / 2, .npy files n itself)"
+        )
     return np.where(good, vectors / np.where(good, length, 1), 0).astype(np.float32)

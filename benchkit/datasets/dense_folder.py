@@ -135,8 +135,10 @@ class DenseFolder(Dataset):
         if names and len(names) != count:
             raise UsageError(f"data.num_classes={count}, and {len(names)} classes are named by {', '.join(said[:3])}.")
         beyond = [new for new in (self._label_map or {}).values() if new.isdigit() and int(new) >= count]
-        if beyond or count > 65535:
-            raise UsageError(f"data.label_map maps to class {beyond[:1] or ''}, and classes are 0 to {count - 1}.")
+        if beyond:
+            raise UsageError(f"data.label_map maps to class {beyond[0]}, and classes are 0 to {count - 1}.")
+        if count > 65535:
+            raise UsageError(f"there are {count:,} classes, and masks hold at most 65,535: see data.num_classes.")
         return names or [str(number) for number in range(count)]
 
     def _counted(self) -> int:
@@ -184,7 +186,9 @@ class DenseFolder(Dataset):
         """What is wrong with a target: unreadable, wrong type, unknown label, other size than the image."""
         image, target = self._files[item]
         try:
-            size = self.reader.examine(target)
+            size, channels = self.reader.examine(target)
+            if channels != self._channels:
+                raise Unreadable(f"it has {channels} numbers a pixel, and that of the first item {self._channels}")
         except Unreadable as error:
             return f"its target {self._shown(target)}: {error}"
         try:
@@ -198,6 +202,16 @@ class DenseFolder(Dataset):
             f"its target {self._shown(target)} is {size[1]} x {size[0]} pixels, and the image, upright, is {upright[1]} x "
             f"{upright[0]}{turned}: targets are never resized to fit"
         )
+
+    @cached_property
+    def _channels(self) -> int:
+        """Numbers a pixel of the first target that can be read; every target has as many."""
+        for _, target in self._files.values():
+            try:
+                return self.reader.examine(target)[1]
+            except (OSError, Unreadable):
+                continue
+        return 0
 
     def _shown(self, path: Path) -> str:
         return os.path.relpath(path, self.root)

@@ -85,7 +85,7 @@ class Painting(Dataset):
         """What is wrong with a mask: unreadable, an unknown label, another size than the image."""
         (mask,) = self.target_paths(item)
         try:
-            size = self.reader.examine(mask)
+            size, _ = self.reader.examine(mask)
         except Unreadable as error:
             return f"its mask {self.frames[item].mask}: {error}"
         try:

@@ -38,9 +38,10 @@ class Dense(Benchmark):
         raise NotImplementedError
 
     def pooled(self, target: Arrays, grid: tuple[int, int]) -> Arrays:
-        """The best prediction of a map of grid cells that is resized to the frame: the truth pooled to it and back.
+        """The truth pooled to a map of grid cells and resized to the frame: what a head that has learned all could say.
 
-        `target` has `meta` too.
+        Of classes it is no strict bound: logits of one cell may lean on their neighbours', and then follow an edge within a
+        cell. `target` has `meta` too.
         """
         raise NotImplementedError
 

@@ -33,6 +33,10 @@ def angles(prediction: Vectors, truth: Vectors) -> NDArray[np.float32]:
     a, b = prediction[valid].T.astype(np.float32), truth[valid].T.astype(np.float32)
     if not a.any(axis=0).all():
         raise RunError("normals are predicted as zero vectors, which have no direction: the head is at fault.")
+    a, b = (
+        a / np.abs(a).max(axis=0),
+        b / np.abs(b).max(axis=0),
+    )  # products of very short or long ones would leave float32
     cross = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     sine = np.sqrt(cross[0] ** 2 + cross[1] ** 2 + cross[2] ** 2)
     return np.degrees(np.arctan2(sine, a[0] * b[0] + a[1] * b[1] + a[2] * b[2]))

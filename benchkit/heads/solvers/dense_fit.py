@@ -92,7 +92,7 @@ def fit(
     )
     with fixed_threads(threads), repeatable(settings.device):
         teach = functools.partial(train, build, task, samples)
-        rate, chosen = _choose(head, settings, teach, task, samples, recipe, seed)
+        rate, chosen = _choose(head, settings, teach, task, samples, labels.taught, recipe, seed)
         (trained,) = teach(range(len(samples)), recipe, [rate], seed, f"training {head}")
     check(trained)
     log = {**_training_log(task, trained), "lr": rate, **chosen, **labels.log}
@@ -106,19 +106,23 @@ def _choose(
     teach: Callable[..., list[Trained]],
     task: Task,
     samples: Samples,
+    taught: set[str],
     recipe: Recipe,
     seed: int,
 ) -> tuple[float, dict[str, float]]:
     """The learning rate: the only one given, or the best of several on held-out items; the head is then fitted on all.
 
-    Held out are the first items by the hash of seed and name, `holdout` of all, at least one.
+    Held out are the first items by the hash of seed and name, `holdout` of those with a valid pixel (`taught`), at least one.
     """
     rates = list(dict.fromkeys(settings.lrs)) or [settings.lr]
     if len(rates) == 1:
         return rates[0], {}
-    if len(samples) < 2:
-        raise UsageError("model.head.lrs needs at least two train items, to choose on one: set model.head.lr instead.")
-    order = sorted(range(len(samples)), key=lambda row: digest(seed, "holdout", samples.names[row]))
+    rows = [row for row, name in enumerate(samples.names) if name in taught]
+    if len(rows) < 2:
+        raise UsageError(
+            "model.head.lrs needs at least two train items with a valid pixel, to choose on one: set model.head.lr instead."
+        )
+    order = sorted(rows, key=lambda row: digest(seed, "holdout", samples.names[row]))
     count = min(max(1, round(settings.holdout * len(order))), len(order) - 1)
     held, rest = sorted(order[:count]), sorted(order[count:])
     heads = teach(rest, recipe, rates, seed, f"choosing the rate of {head} among {len(rates)}")

@@ -15,12 +15,18 @@ class Labels:
     def __init__(self, task: Task) -> None:
         self.task, self.names = task, task.names
         self.valid = 0
+        self.taught: set[str] = set()  # items with a valid pixel
+        self.beyond = 0  # pixels whose truth the head cannot say
         self.counts = np.zeros(len(task.names), np.int64)
 
     def __call__(self, name: str, truth: np.ndarray) -> None:
         """Look at one item's truth."""
         valid = self.task.valid(truth)
-        self.valid += int(valid.sum())
+        count = int(valid.sum())
+        self.valid += count
+        self.beyond += self.task.beyond(truth)
+        if count:
+            self.taught.add(name)
         if self.names:
             counts = np.bincount(truth[valid].ravel(), minlength=len(self.names))
             if len(counts) > len(self.names):
@@ -36,6 +42,11 @@ class Labels:
         Raises:
             UsageError: no pixel of train is valid.
         """
+        if not self.valid and self.beyond:
+            raise UsageError(
+                f"every true {self.task.field} of train lies beyond {self.task.most:g} m, which is as far as the head says: set "
+                "data.max_depth to the farthest that counts."
+            )
         if not self.valid:
             raise UsageError(
                 f"no pixel of {self.task.field} in the train items is valid (all are ignored, zero or not finite), so "
@@ -60,7 +71,13 @@ class Labels:
         return 0 if isinstance(self.task, Binary) else int(self.counts.argmax())
 
     def summary(self, head: str, items: int) -> str:
-        """One line for the user, before the training; '' where there are no classes."""
+        """One line for the user, before the training; '' where there is nothing to say."""
+        if self.beyond:
+            share = self.beyond / (self.beyond + self.valid)
+            return (
+                f"{head}: {share:.1%} of the true {self.task.field} of train lies beyond {self.task.most:g} m, is not learned "
+                "and cannot be said, but is scored: set data.max_depth to the farthest that counts."
+            )
         if not self.names:
             return ""
         log, name = self.log, self.names[self.background]

@@ -61,13 +61,11 @@ class CellNorm(nn.Module):
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """Maps (b, C, h, w) of several shapes, normalised together."""
         cells = torch.cat([each.transpose(0, 1).flatten(1) for each in maps], dim=1)
-        share = 0.0
-        if self.training:
+        share, learning = 0.0, self.training and cells.shape[1] > 1  # one cell has no variance
+        if learning:
             self.batches.add_(1)
             share = 1 / int(self.batches)
-        normal = functional.batch_norm(
-            cells.T, self.mean, self.variance, self.weight, self.bias, self.training, share
-        ).T
+        normal = functional.batch_norm(cells.T, self.mean, self.variance, self.weight, self.bias, learning, share).T
         parts = normal.split([each[:, 0].numel() for each in maps], dim=1)
         return [
             part.reshape(len(part), len(each), *each.shape[2:]).transpose(0, 1)

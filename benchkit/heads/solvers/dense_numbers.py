@@ -38,6 +38,9 @@ class Depth:
     def valid(self, truth: np.ndarray) -> np.ndarray:
         return (truth > 0) & (truth <= self.most)
 
+    def beyond(self, truth: np.ndarray) -> int:
+        return int((truth > self.most).sum())
+
     def values(self, grid: Size, frame: Size) -> int:
         height, width = _finer(grid, frame)
         return self.channels * height * width

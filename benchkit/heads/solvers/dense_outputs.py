@@ -7,6 +7,7 @@ resized to the pixels, and only depth, which is not, is made on a grid four time
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
@@ -38,15 +39,21 @@ class Task(Protocol):
         channels: of the head's output.
         dtype: of the predictions.
         names: of the classes, where there are any.
+        most: the largest truth that the head can say.
     """
 
     field: str
     channels: int
     dtype: np.dtype
     names: Sequence[str]
+    most: float
 
     def valid(self, truth: np.ndarray) -> np.ndarray:
         """Bool (h, w): the pixels that count."""
+        ...
+
+    def beyond(self, truth: np.ndarray) -> int:
+        """Pixels with a truth that the head cannot say, which are no valid ones."""
         ...
 
     def loss(self, outputs: Sequence[Output], truths: Sequence[np.ndarray], tally: Tally | None) -> Tensor:
@@ -71,6 +78,11 @@ class Linear:
 
     channels: int
     names: Sequence[str] = ()
+    most = math.inf
+
+    def beyond(self, truth: np.ndarray) -> int:
+        """None."""
+        return 0
 
     def values(self, grid: Size, frame: Size) -> int:
         """Of all channels at full size."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from benchkit.errors import RunError
 from benchkit.heads.solvers.blocks import fixed_threads
 from benchkit.heads.solvers.dense_fit import Fit, repeatable, threads_for
 from benchkit.heads.solvers.dense_grid import Size, blocks
@@ -38,6 +39,11 @@ def predict(fitted: Fit, features: Maps, threads: int, device: str = "cpu") -> d
             several = threads_for(fitted.trained.net, task, sample, threads)
             with fixed_threads(several), torch.no_grad(), repeatable(device):
                 (output,) = fitted.trained.net(grouped([sample], device))
+                if not torch.isfinite(output.raw).all():
+                    raise RunError(
+                        f"the head says NaN or infinity of {sample.name!r}: it diverged in its last step, or the features "
+                        "overflowed. Lower model.head.lr; else export with model.precision=fp32."
+                    )
                 yield _answer(task, output, sample.frame, extra)
 
     columns: dict[str, Column] = {"grid": _grids(fitted.trained.net, samples)}

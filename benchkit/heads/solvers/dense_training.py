@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchkit.allocation import keep_freed_memory
-from benchkit.errors import RunError
+from benchkit.errors import RunError, reason
 from benchkit.heads.solvers.dense_nets import DenseNet, Group, initialised
 from benchkit.heads.solvers.dense_outputs import Tally, Task
 from benchkit.heads.solvers.dense_source import Sample, Samples
@@ -188,7 +188,10 @@ def _step(
         return
     optimiser.zero_grad()
     loss.backward()
-    optimiser.step()
+    try:
+        optimiser.step()
+    except RuntimeError as error:  # a step that is no float32
+        trained.failed = f"in step {len(trained.losses)} ({reason(error)})"
 
 
 def batch_loss(
