@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional
 
 from benchkit.errors import UsageError
+from benchkit.heads import dpt
 from benchkit.heads.solvers import dense_grid, dense_nets, dense_numbers
 from benchkit.heads.solvers import dense_losses as losses
 from benchkit.heads.solvers.dense_classes import Semantic
@@ -367,8 +368,10 @@ class TestDpt:
         assert unit(torch.full((1, 1, 2, 2), -5.0)).unique().tolist() == [-3]
 
     def test_one_layer_is_refused(self):
+        head = dpt.build(dpt.Settings())
         with pytest.raises(UsageError, match=r"model\.features\.layers=quarters"):
-            dense_nets.Dpt([5], 3, 6)
+            head.check_keys(["patch@final"])
+        head.check_keys(["patch@2", "patch@final"])
 
 
 def test_weights_are_torchs_but_of_a_generator_of_their_own():

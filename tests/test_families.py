@@ -35,6 +35,8 @@ NAMES = {  # protocols, section 5
     **dict.fromkeys(("edges", "keypoints2d", "occlusion_edges", "corner"), r"correlation|rmse|mae"),
     "orientation": r"error|d1|d2",
     "boundaries": r"ods|ois|ap",
+    "painting_vision": r"mIoU|window_(precision|recall)|painted_coverage_mae|mIoU_full_10class"
+    r"|classes_in_truth|undecided_predictions",
 }
 
 

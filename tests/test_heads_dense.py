@@ -391,7 +391,7 @@ class TestLog:
         assert log["train_foreground_share"] == pytest.approx(2 / 7)
         assert log["all_background_pixel_acc"] == pytest.approx(5 / 7)
         assert log["all_background_miou"] == pytest.approx(5 / 14)
-        assert "2 train items, foreground (all but 'b') 28.6% of the pixels" in said
+        assert "2 train items, 71.4% of the pixels are of the commonest class, 'b'" in said
         assert "scores pixel_acc 0.714, mean IoU 0.357" in said
         log = fitted(tag, "binary", **FAST).log()
         assert log["train_foreground_share"] == pytest.approx(5 / 7)

@@ -13,19 +13,24 @@ from benchkit.provenance.identity import unequal_fields
 
 SOME = 5  # names that a line shows
 FORMATS = ("table", "markdown", "latex", "csv")
-_NUMERIC = ("value", "low", "high", "floor")
+_NUMERIC = ("value", "low", "high", "floor", "ceiling")
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {c: "\\" + c for c in "%&_#${}"}
 
 
 def scores_rows(records: Sequence[Mapping[str, Any]], style: str = "table") -> tuple[list[str], list[list[str]]]:
-    """Header and one row per experiment and metric; CSV has all digits, and nothing where a number is undefined."""
+    """Header and one row per experiment and metric; CSV has all digits, and nothing where a number is undefined.
+
+    There is a column of ceilings where any score has one.
+    """
     show = _digits if style == "csv" else number
-    header = ["benchmark", "tag", "metric", "value", "low", "high", "floor", "better"]
+    ceilings = any(score.get("ceiling") is not None for record in records for score in record["scores"].values())
+    header = ["benchmark", "tag", "metric", "value", "low", "high", "floor", *["ceiling"] * ceilings, "better"]
     rows = []
     for record in records:
         for name, score in record["scores"].items():
             numbers = [score["value"], *(score["interval"] or (None, None)), score["floor"]]
+            numbers += [score.get("ceiling")] if ceilings else []
             rows.append([record["benchmark"], record["tag"], name, *map(show, numbers), score["better"]])
     return header, rows
 
@@ -102,7 +107,18 @@ def _about_scores(record: Mapping[str, Any]) -> list[str]:
     scores = record["scores"].items()  # a score without a value at all is n/a in the table
     undefined = {name: s["undefined"] for name, s in scores if s["undefined"] and s["value"] is not None}
     said = ["items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items())] if undefined else []
+    name, headline = next(iter(record["scores"].items()))
+    if not beats_floor(headline):
+        said.append(f"{name} does not beat its floor: nothing that the score asks for was learned")
     return [*said, *without_flagged(record)]
+
+
+def beats_floor(score: Mapping[str, Any]) -> bool:
+    """Whether a score is better than its floor; so where it has none."""
+    value, floor = score["value"], score["floor"]
+    if value is None or floor is None or score["better"] == "neither":
+        return True
+    return bool(value > floor if score["better"] == "higher" else value < floor)
 
 
 def without_flagged(record: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 examples:
   benchkit list
   benchkit list classification
+  benchkit list dpt                    (a head, backbone or data set: its settings)
   benchkit list confs                  (or benchmarks, datasets, backbones, heads)
   benchkit list --tags
 """
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from benchkit.registry import Component
 
 LEVELS = ("high", "mid", "low", "geometry")
-KINDS = ("datasets", "backbones", "heads")
+PLACES = {"datasets": "data", "backbones": "model.backbone", "heads": "model.head"}
+KINDS = tuple(PLACES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,10 +48,35 @@ def _run(given: argparse.Namespace) -> int:
             "confs": _confs,
             **{kind: partial(_components, kind) for kind in KINDS},
         }
-        print("\n\n".join(lists[name]() if name in lists else describe(name) for name in given.names))
+        print("\n\n".join(lists[name]() if name in lists else _described(name) for name in given.names))
     else:
         print("\n\n".join([_benchmarks(), _confs(), *map(_components, KINDS)]))
     return 0
+
+
+def _described(name: str) -> str:
+    """A benchmark; else the data set, backbone or head of that name."""
+    from benchkit import registry
+    from benchkit.conf.find import benchmark_names
+
+    kinds = [kind for kind in KINDS if name in registry.names(kind)]
+    if name in benchmark_names() or not kinds:
+        return describe(name)
+    return "\n\n".join(_settings_of(kind, name) for kind in kinds)
+
+
+def _settings_of(kind: str, name: str) -> str:
+    """What a data set, backbone or head is, and its keys with defaults."""
+    from benchkit import registry
+    from benchkit.conf.help import describe_settings
+
+    component, place = registry.find(kind, name), PLACES[kind]
+    lines = [f"{name} ({place}.name={name}){_extra(component)}: {(component.module.__doc__ or '').strip()}", ""]
+    if hasattr(component.module, "LAYOUT"):
+        lines += [f"laid out as {component.module.LAYOUT}", ""]
+    for key, default, help_ in describe_settings(component.settings, place):
+        lines.append(f"  {key:30} {'null' if default is None else str(default):10} {help_}")
+    return "\n".join(lines)
 
 
 def _benchmarks() -> str:

@@ -149,4 +149,8 @@ def _drawn(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
 
 
 def _title(record: Mapping[str, Any]) -> str:
-    return f"{record['benchmark']} / {record['tag']}"
+    scores = record["scores"] or {}
+    shown = "".join(
+        f"   {name} {score['value']:.3f}" for name, score in list(scores.items())[:1] if score["value"] is not None
+    )
+    return f"{record['benchmark']} / {record['tag']}{shown}"

@@ -209,8 +209,8 @@ def _refuse_lacking(stems: Sequence[str], what: str, partner: str, where: str, t
         count = f"1 {what} has" if len(stems) == 1 else f"{len(stems)} {what}s have"
         raise UsageError(
             f"{count} no {partner} with the same stem: {some(sorted(stems))} below {where}, looked for below {there}. "
-            "Mend that, or list what is to be used with data.stems and data.train_stems; data.image_suffix and "
-            "data.target_suffix say what names have besides the stem."
+            "Mend that, or list what is to be used with data.stems and data.train_stems; data.image_prefix, "
+            "data.target_prefix, data.image_suffix and data.target_suffix say what names have besides the stem."
         )
 
 

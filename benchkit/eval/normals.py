@@ -64,7 +64,10 @@ class Normals(Dense):
         """Maps of three numbers per pixel, of a named source."""
         sample = np.asarray(truth.item("normals", 0)) if "normals" in truth else np.zeros(0)
         if sample.ndim != 3 or sample.shape[-1] != 3 or sample.dtype.kind != "f":
-            raise UsageError("normals needs data with a vector (x right, y down, z forward) per pixel of each image.")
+            raise UsageError(
+                "normals needs data with a vector (x right, y down, z forward) per pixel of each image; from depth they are made "
+                "with data.truth=normals data.intrinsics=fx,fy,cx,cy."
+            )
         if not truth.meta.get("normals_from"):
             raise UsageError("it must be said where the true normals come from: meta has no normals_from.")
 

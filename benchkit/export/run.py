@@ -99,7 +99,9 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
         for number, job in jobs.items():
             try:
                 job.head.say = options.say
-                wanted = Wanted(model.keys(job), job.prepare_head(model.side))
+                keys = model.keys(job)
+                job.head.check_keys([str(key) for key in keys])
+                wanted = Wanted(keys, job.prepare_head(model.side))
                 if job.begin(options.overwrite, _told(job, options)):  # only now: what cannot be made leaves no trace
                     wants[number] = wanted
                 else:

@@ -81,6 +81,13 @@ class Head:
         """
         return []
 
+    def check_keys(self, keys: Sequence[str]) -> None:
+        """Refuse layers that the head cannot use, before the first forward.
+
+        Raises:
+            UsageError: says which it needs.
+        """
+
     def read_texts(self, embeddings: np.ndarray) -> None:
         """Take the embeddings of the prompts that `prepare` returned, float32 (P, D), in their order."""
 

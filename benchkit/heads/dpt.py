@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from benchkit.errors import UsageError
 from benchkit.heads._dense import DenseHead, DenseSettings
 from benchkit.heads.base import Wants
 from benchkit.settings import setting
@@ -36,6 +37,14 @@ class Dpt(DenseHead):
     def wants(self) -> Wants:
         """The last layer of each quarter of the model."""
         return Wants("patch", layers="quarters")
+
+    def check_keys(self, keys: Sequence[str]) -> None:
+        """Two layers at least."""
+        if len(keys) < 2:
+            raise UsageError(
+                "the head dpt fuses several layers and was given one: ask for model.features.layers=quarters, or numbers "
+                "such as 2,5,8,11."
+            )
 
     def net(self, channels: Sequence[int], out: int) -> Any:
         """Reassemble and fusion."""

@@ -72,6 +72,12 @@ class Segmenter(Head):
         if task == "binary":
             said.setdefault(classes[1], REST)
         self.matching = Matching(model, classes, list(meta.get("class_names") or classes), said)
+        lacking = [name for number, name in enumerate(classes) if number not in self.matching.matched]
+        if lacking:
+            self.say(
+                f"{model.name} has no label for {some(lacking)}, so "
+                f"{'they are' if len(lacking) > 1 else 'it is'} never predicted; model.head.map.CLASS=LABEL names one."
+            )
         return []
 
     def _say_near(self, name: str, near: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from benchkit.store.maps import Maps
 
 MANY_VALUES, MUCH_WORK = 1 << 21, 1 << 28  # numbers at full size, and multiplications, of an image
 
+FEW = 8  # held-out items
 CHANCE_DEGREES = 80.0  # chance is 90, and one constant direction is nearer on any real data
 
 MakeNet = Callable[[Sequence[int], int], DenseNet]  # (channels per layer, channels of the output) -> untrained network
@@ -92,11 +93,11 @@ def fit(
     )
     with fixed_threads(threads), repeatable(settings.device):
         teach = functools.partial(train, build, task, samples)
-        rate, chosen = _choose(head, settings, teach, task, samples, labels.taught, recipe, seed)
+        rate, chosen = _choose(head, settings, teach, task, samples, labels.taught, recipe, seed, say)
         (trained,) = teach(range(len(samples)), recipe, [rate], seed, f"training {head}")
     check(trained)
     log = {**_training_log(task, trained), "lr": rate, **chosen, **labels.log}
-    _tell(say, _notes(head, log, recipe.epochs))
+    _tell(say, _notes(head, log, settings))
     return Fit(task, trained, log)
 
 
@@ -109,6 +110,7 @@ def _choose(
     taught: set[str],
     recipe: Recipe,
     seed: int,
+    say: Callable[[str], None],
 ) -> tuple[float, dict[str, float]]:
     """The learning rate: the only one given, or the best of several on held-out items; the head is then fitted on all.
 
@@ -128,6 +130,9 @@ def _choose(
     heads = teach(rest, recipe, rates, seed, f"choosing the rate of {head} among {len(rates)}")
     losses = [held_out_loss(each, task, samples, held, recipe) for each in heads]
     best = int(np.argmin(losses))
+    told = ", ".join(f"{rate:g}: {loss:.4g}" for rate, loss in zip(rates, losses, strict=True))
+    few = "; so few say little, more of model.head.holdout would say more" if count < FEW else ""
+    say(f"{head}: loss on {count} held-out items by rate, {told}: {rates[best]:g} is taken{few}")
     check(heads[best])  # infinite are the losses of those that failed
     return rates[best], {"holdout_items": float(count), "holdout_loss": losses[best]}
 
@@ -181,7 +186,7 @@ def _tell(say: Callable[[str], None], text: str) -> None:
         say(text)
 
 
-def _notes(head: str, log: dict[str, float], epochs: int) -> str:
+def _notes(head: str, log: dict[str, float], settings: Any) -> str:
     """What is wrong with the training, and what mends it; '' where nothing is."""
     if log.get("collapsed"):
         return (
@@ -196,8 +201,11 @@ def _notes(head: str, log: dict[str, float], epochs: int) -> str:
         if "still_falling" in log
         else ""
     )
+    few = f"{'' if settings.batchnorm else 'model.head.batchnorm=true and '}a higher model.head.lr, such as 0.01"
+    mend = f"Few images need {few} (model.head.lrs tries several), or more model.head.epochs."
+    if settings.batchnorm and log["lr"] >= 0.01:
+        mend = "Give it more model.head.epochs."
     return (
         f"{head} did not converge: train loss {log['train_loss_first']:.4g} in the first epoch, {log['train_loss']:.4g} in "
-        f"the last of {epochs}{more}. Few images need model.head.batchnorm=true and a higher model.head.lr, such as 0.01 "
-        "(model.head.lrs tries several), or more model.head.epochs."
+        f"the last of {settings.epochs}{more}. {mend}"
     )

@@ -81,6 +81,12 @@ class Labels:
         if not self.names:
             return ""
         log, name = self.log, self.names[self.background]
+        if not isinstance(self.task, Binary):
+            return (
+                f"{head}: {items} train items, {1 - log['train_foreground_share']:.1%} of the pixels are of the commonest class, "
+                f"{name!r}; answering it everywhere scores pixel_acc {log['all_background_pixel_acc']:.3f}, mean IoU "
+                f"{log['all_background_miou']:.3f} on them"
+            )
         return (
             f"{head}: {items} train items, foreground (all but {name!r}) {log['train_foreground_share']:.1%} of the pixels; "
             f"answering {name!r} everywhere scores pixel_acc {log['all_background_pixel_acc']:.3f}, "

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchkit.errors import UsageError
 from benchkit.heads.solvers.dense_grid import Level, Share, enlarge, to_level
 from benchkit.heads.solvers.dense_outputs import Output
 
@@ -155,11 +154,6 @@ class Dpt(DenseNet):
     """Reassemble and fusion; `hidden` is the width of every inner map (probe3d: 512)."""
 
     def __init__(self, channels: Sequence[int], out: int, hidden: int, batchnorm: bool = False) -> None:
-        if len(channels) < 2:
-            raise UsageError(
-                "the head dpt fuses several layers and was given one: ask for model.features.layers=quarters, or numbers "
-                "such as 2,5,8,11."
-            )
         super().__init__(channels, batchnorm)
         self.reassemble = nn.ModuleList(nn.Conv2d(each, hidden, 1) for each in channels)
         self.skips = nn.ModuleList(
