@@ -71,7 +71,24 @@ EXPECTED = {
     "vit_small": (248, "bicubic", HALF),
 }
 SIDE = 224
-DATA = {"imagenet-1k", "imagenet-21k", "lvd-142m", "lvd-1689m", "wit-400m", "laion-2b", "webli", "sa-1b"}
+# Confs of models with a mask head: size of their inputs, how they are resized, interpolation, mean and std, classes.
+MASK_HEADS: dict[str, Any] = {
+    "deeplabv3_mobilenet_voc": (520, "crop", "bilinear", IMAGENET, 21),
+    "segformer_ade": (512, "squash", "bilinear", IMAGENET, 150),
+}
+POOLED = [stem for stem in conf_names() if stem not in MASK_HEADS]
+DATA = {
+    "ade20k",
+    "coco",
+    "imagenet-1k",
+    "imagenet-21k",
+    "lvd-142m",
+    "lvd-1689m",
+    "wit-400m",
+    "laion-2b",
+    "webli",
+    "sa-1b",
+}
 
 
 def of(kind: str) -> list[str]:
@@ -137,10 +154,10 @@ def decoded(image: np.ndarray, preprocess: InputPreprocess, folder: Path) -> tor
 
 
 def test_every_conf_says_what_is_expected_of_it():
-    assert set(conf_names()) == set(EXPECTED)
+    assert set(POOLED) == set(EXPECTED)
 
 
-@pytest.mark.parametrize("stem", conf_names())
+@pytest.mark.parametrize("stem", POOLED)
 class TestPreprocessing:
     @pytest.mark.parametrize("size", [(300, 400), (405, 301)])
     def test_coordinates_arrive_where_they_belong(self, stem: str, size: tuple[int, int], tmp_path: Path):
@@ -289,8 +306,20 @@ def test_pretraining_data_have_one_name_each(stem: str):
     assert set(build(stem, "retrieval").about["pretrained_on"]) <= DATA
 
 
+@pytest.mark.parametrize("stem", MASK_HEADS)
+def test_mask_heads(stem: str):
+    size, resize, interpolation, (mean, std), classes = MASK_HEADS[stem]
+    conf = build(stem, "semantic_segmentation", ["model.random=true"])
+    assert conf.head.name == "segmenter"
+    backbone = conf.backbone.component.build(conf.backbone.settings, random=True)
+    own = backbone.preprocess
+    assert (own.size, own.resize, own.interpolation) == (size, resize, interpolation)
+    np.testing.assert_allclose([own.mean, own.std], [mean, std], rtol=1e-6)
+    assert backbone.shapes(64, 64, ["masks@final"])["masks@final"][0] == classes
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("stem", conf_names())
+@pytest.mark.parametrize("stem", POOLED)
 def test_the_whole_model_is_made_as_it_was_outlined(stem: str):
     conf = conf_of(stem)
     try:

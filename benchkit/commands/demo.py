@@ -19,10 +19,11 @@ from benchkit.commands._tables import number, render
 # protocol's, or no head is trained to its end (chosen on these scenes; the same for all models).
 FEW, MANY = ("data.n_train=24", "data.n_test=12"), ("data.n_train=200", "data.n_test=100")
 PIXELS = (
+    "data.size=224",
     "model.head.batchnorm=true",
     "model.head.lr=0.01",
     "model.head.batch_size=4",
-    "model.head.epochs=6",
+    "model.head.epochs=5",
 )
 STAGES = ("model.features.layers=2,3,4",)  # maps of 28, 14 and 7 cells a side
 MODELS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (

@@ -117,7 +117,8 @@ def _dense(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
     field, frames, rows = family.needs[0], Frames(record), []
     for item, caption in captions.items():
         prediction, target, thumb = files.item(item)
-        predicted, truth, meta = prediction[field], target[field], target["meta"]
+        given = prediction[field], target[field], target["meta"]
+        predicted, truth, meta = family.pictured(*given, files.predictions.meta)
         image = frames.image(item, thumb, (truth.shape[0], truth.shape[1]))
         present = viz.present_in(field, predicted, truth, meta)
         rows.append(viz.Row(caption, viz.panels(field, predicted, truth, meta, image), present))
@@ -127,7 +128,7 @@ def _dense(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
         said = "the data set cannot be read here as it was exported, so images are thumbnails of 96 pixels, enlarged"
         say(f"{len(frames.from_thumbs)} of {len(rows)} items: {said}: a slip of a few pixels cannot be seen.")
     figure, title = Figure(), _title(record) + (" (images: enlarged thumbnails)" if frames.from_thumbs else "")
-    viz.sheet(figure, rows, list(files.targets.meta.get("classes", ())), title)
+    viz.sheet(figure, rows, list(meta.get("classes", ())), title)
     return figure
 
 

@@ -139,6 +139,12 @@ class Benchmark:
         """The targets as predictions: reaches the optimum of every metric."""
         raise NotImplementedError
 
+    def pictured(
+        self, prediction: np.ndarray, target: np.ndarray, meta: Mapping[str, Any], said: Mapping[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray, Mapping[str, Any]]:
+        """Prediction, target and the target's meta as pictures compare them. `said`: the predictions' meta."""
+        return prediction, target, meta
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """One picture of one item on matplotlib axes; `image` is uint8 (H, W, 3) or None. `target` has `meta`."""
         raise NotImplementedError

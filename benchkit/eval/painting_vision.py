@@ -134,6 +134,14 @@ class PaintingVision(Dense):
         named = zip(scores_of.SHARED, values, strict=True)
         return {f"iou/{name}": None if np.isnan(value) else float(value) for name, value in named}
 
+    def pictured(
+        self, prediction: np.ndarray, target: np.ndarray, meta: Mapping[str, Any], said: Mapping[str, Any]
+    ) -> tuple[np.ndarray, np.ndarray, Mapping[str, Any]]:
+        """In the shared classes where the prediction has no others."""
+        if said.get("labels") != "shared":
+            return prediction, target, meta
+        return prediction, scores_of.shared(target), {**meta, "classes": list(scores_of.SHARED)}
+
     def submission(self, summaries: Mapping[str, Any]) -> dict[str, Any]:
         """The scores as a submission holds them: keys exactly as in the specification."""
         return {

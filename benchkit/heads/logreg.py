@@ -49,11 +49,14 @@ class Logreg(Head):
 
         rows = np.asarray(features.read(key), dtype=np.float32)
         labels = np.asarray(truth.read("label"))
-        n_classes = len(truth.meta["classes"])
+        names, n_classes = list(truth.names), len(truth.meta["classes"])
+        order = np.argsort(names, kind="stable")
+        if (np.diff(order) < 0).any():  # sums in another order are other sums, and two strengths may be as good
+            rows, labels, names = rows[order], labels[order], [names[place] for place in order]
         strength, self.holdout_items = self.settings.strength, 0
         if strength is None:
             choice = multinomial.choose_strength(
-                rows, labels, n_classes, holdout=self.settings.holdout, seed=seed, names=truth.names, threads=threads
+                rows, labels, n_classes, holdout=self.settings.holdout, seed=seed, names=names, threads=threads
             )
             strength, self.holdout_items = choice.strength, len(rows) - len(choice.train_rows)
         self.solution = multinomial.fit(rows, labels, strength, n_classes, threads=threads)
