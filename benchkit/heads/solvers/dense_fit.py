@@ -83,14 +83,7 @@ def fit(
     first = samples[0]
     build = functools.partial(make, [len(each) for each in first.maps], task.channels)
     threads = threads_for(initialised(build, torch.Generator()), task, first, threads)
-    recipe = Recipe(
-        settings.weight_decay,
-        settings.epochs,
-        settings.batch_size,
-        settings.warmup_epochs,
-        settings.dropout,
-        settings.device,
-    )
+    recipe = Recipe(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Recipe)})
     with fixed_threads(threads), repeatable(settings.device):
         teach = functools.partial(train, build, task, samples)
         rate, chosen = _choose(head, settings, teach, task, samples, labels.taught, recipe, seed, say)
