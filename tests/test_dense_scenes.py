@@ -14,6 +14,7 @@ from benchkit.eval import evaluate
 from benchkit.export import export
 from benchkit.metrics.intervals import bootstrap
 from benchkit.registry import find
+from benchkit.store.features import TagFeatures
 from benchkit.store.items import TableItems
 from benchkit.store.table import Table
 
@@ -109,3 +110,33 @@ def test_dpt_learns_depth_of_four_stages(tmp_path: Path):
 def test_the_source_of_normals_is_in_the_record(outputs: Path):
     record = json.loads((outputs / "results" / "normals" / CONF / "record.json").read_text())
     assert record["data"]["truth"] == {"normals_from": "the rendered surfaces, exact"}
+
+
+def test_maps_of_half_the_cells_are_the_means_of_the_whole_ones(tmp_path: Path):
+    """14 x 14 cells of stage 3 become 7 x 7, in a bank of its own under another fingerprint; 7 cells of stage 4 do not halve."""
+    records, maps = {}, {}
+    for stride in (1, 2):
+        arguments = [
+            "data.n_train=2",
+            "data.n_test=2",
+            "model.batch_size=2",
+            "model.head.epochs=2",
+            "model.random=true",
+        ]
+        arguments += [
+            "model.features.layers=3",
+            f"model.features.dense_stride={stride}",
+            "model.features.dense_dtype=float32",
+        ]
+        (end,) = export(CONF, "depth", arguments=arguments, tag=f"s{stride}", outputs=tmp_path, say=lambda _: None)
+        records[stride] = json.loads((end.folder / "record.json").read_text())
+        with TagFeatures(end.folder, ["test/000000"]) as features:
+            maps[stride] = np.array(features.item("patch@3", 0), np.float32)
+    assert (maps[1].shape[1:], maps[2].shape[1:]) == ((14, 14), (7, 7))
+    means = maps[1].reshape(-1, 7, 2, 7, 2).mean(axis=(2, 4))
+    np.testing.assert_allclose(maps[2], means, rtol=1e-5, atol=1e-6)
+    assert records[1]["backbone"]["identity_hash"] != records[2]["backbone"]["identity_hash"]
+    assert "dense_stride" not in records[1]["protocol"]
+    assert records[2]["protocol"]["dense_stride"] == 2
+    (end,) = export(CONF, "depth", arguments=[*arguments, "model.features.layers=4"], tag="odd", outputs=tmp_path)
+    assert "does not divide the 7 x 7 cells of patch@4" in str(end)

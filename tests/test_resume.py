@@ -222,7 +222,9 @@ def test_not_enough_disk(tmp_path: Path, run: Export, monkeypatch: pytest.Monkey
 
 def test_much_data_is_asked_about(tmp_path: Path, run: Export, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchkit.export.run, "ASK_ABOVE", 1000)
-    assert "--yes" in failed(run("TinyNet"), 2)
+    message = failed(run("TinyNet"), 2)
+    assert "--yes" in message
+    assert "model.features.dense_stride=2" in message
     assert banked(tmp_path / "outputs") == []
     assert run("TinyNet", yes=True)[0].forwards == 24
 

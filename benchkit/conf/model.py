@@ -23,7 +23,14 @@ class FeatureSettings:
         "float16", "how patch maps are stored: float16 or float32; pooled features are float32"
     )
 
+    dense_stride: int = setting(
+        1,
+        "patch maps are stored as means over so many cells a side: 2 takes a quarter of the bytes (and of the detail)",
+    )
+
     def __post_init__(self) -> None:
+        if self.dense_stride < 1:
+            raise ValueError(f"dense_stride is at least 1, not {self.dense_stride}")
         asked = self.layers if isinstance(self.layers, list | tuple) else [self.layers]
         numbers = [each for each in asked if type(each) is int and each >= 0]
         if not asked or len(numbers) + sum(each in LAYERS for each in asked if isinstance(each, str)) != len(asked):

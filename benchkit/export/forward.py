@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.conf.model import ModelSettings
-from benchkit.errors import RunError
+from benchkit.errors import RunError, UsageError
 from benchkit.export.batches import Decoded, Picture, batches, decoded_batches, lacking_by_columns
 from benchkit.features import FeatureKey
 from benchkit.preprocess import Preprocess
@@ -58,9 +58,28 @@ class Forward:
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of one row per key."""
+        """Shape of one row per key.
+
+        Raises:
+            UsageError: a map's sides are no multiples of model.features.dense_stride.
+        """
         height, width = self.preprocess.shape(self.preprocess.size, self.preprocess.size)
-        return self.backbone.shapes(height, width, self.keys)
+        found = self.backbone.shapes(height, width, self.keys)
+        return {key: self._coarser_shape(key, shape) for key, shape in found.items()}
+
+    def _stride(self, key: str) -> int:
+        """Cells a side that become one; a model's own masks are left as they are."""
+        parsed = FeatureKey.parse(key)
+        return self.model.features.dense_stride if parsed.dense and parsed.pool == "patch" else 1
+
+    def _coarser_shape(self, key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        stride = self._stride(key)
+        if stride > 1 and (shape[1] % stride or shape[2] % stride):
+            raise UsageError(
+                f"model.features.dense_stride={stride} does not divide the {shape[1]} x {shape[2]} cells of {key}: take a "
+                "data.size that makes them a multiple of it, or leave the layer out."
+            )
+        return shape if stride == 1 else (shape[0], shape[1] // stride, shape[2] // stride)
 
     def answers(self, images: np.ndarray) -> dict[str, np.ndarray]:
         """Features of a batch of inputs uint8 (B, h, w, 3): float32 by key."""
@@ -151,7 +170,11 @@ class Forward:
         with torch.inference_mode(), torch.autocast(self.device.type, amp, enabled=amp is not None):
             inputs = self.preprocess.normalise(pixels.to(self.device, non_blocking=True), self._buffer(pixels.shape))
             outputs = self.net(inputs, self.keys)
-        return {str(key): value.float().cpu().numpy() for key, value in outputs.items()}
+            return {str(key): self._coarser(str(key), value.float()).cpu().numpy() for key, value in outputs.items()}
+
+    def _coarser(self, key: str, value: Any) -> Any:
+        stride = self._stride(key)
+        return value if stride == 1 else self.torch.nn.functional.avg_pool2d(value, stride)
 
     def texts(self, prompts: Sequence[str]) -> np.ndarray:
         """Embeddings float32 (batch_size, D) of exactly `model.batch_size` prompts."""

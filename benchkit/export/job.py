@@ -256,6 +256,7 @@ class Job:
             "layers": model["features"]["layers"],
             "pool": model["features"]["pool"],
             "norm": model["features"]["norm"],
+            **({"dense_stride": stride} if (stride := model["features"]["dense_stride"]) > 1 else {}),
             "head": model["head"],
             "head_facts": self.head.protocol(),
             "seed": model["seed"] if self.head.trains else None,

@@ -82,6 +82,7 @@ class LoadedModel:
             "batch_size": model.batch_size,
             "compile": model.compile,
             "dense_dtype": model.features.dense_dtype,
+            **({"dense_stride": model.features.dense_stride} if model.features.dense_stride > 1 else {}),
         }
 
     @property
@@ -177,7 +178,7 @@ def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> 
         interpolation=chosen.interpolation or own.interpolation,
         mean=tuple(mean),
         std=tuple(std),
-        multiple=stride,
+        multiple=stride * (conf.model.features.dense_stride if dense else 1),
         decoder=data.decoder,
     )
 

@@ -85,7 +85,8 @@ def _backbone_key(job: Job) -> str:
     view = identity_view(job.conf)
     model = {k: v for k, v in view["model"].items() if k not in ("features", "head")}
     data = {k: view["data"][k] for k in ("size", "resize", "resize_short", "decoder", "on_error")}
-    return identity_hash([model, data, job.family.dense, job.conf.model.features.dense_dtype])
+    features = job.conf.model.features
+    return identity_hash([model, data, job.family.dense, features.dense_dtype, features.dense_stride])
 
 
 def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome | BenchkitError]:
@@ -178,7 +179,8 @@ def _check_disk(forward: Any, bank: Bank, lacking: int, total: int, options: Opt
         )
     if expected > ASK_ABOVE and not options.yes:
         raise UsageError(
-            f"this export writes {size_text(expected)}: say --yes, or ask for fewer layers or pooled features."
+            f"this export writes {size_text(expected)}: say --yes; or ask for fewer layers, for maps of half the cells a side "
+            "(model.features.dense_stride=2: a quarter of it), or for a head of pooled features."
         )
 
 
