@@ -21,6 +21,7 @@ from benchkit.submissions.audit import audit
 from benchkit.submissions.board import rank, rows
 from benchkit.submissions.entry import make_entry, read_entry, write_entry
 from benchkit.submissions.manifest import build_manifest, differences, read_manifest
+from benchkit.submissions.records import rank_records
 
 ROWS = [("test", "a"), ("test", "a"), ("test", "b"), ("train", "c"), ("train", "c"), ("train", "d")]
 FAST = ("data.size=64", "model.batch_size=2", "model.head.epochs=3", "model.head.batch_size=2", "model.head.lr=0.05",
@@ -427,3 +428,43 @@ class TestBoard:
         entries = [("a", self.entry(0.0)), ("b", {**self.entry(0.5), "shared_metrics": {**self.entry(0.5)["shared_metrics"],
                                                                                          "mIoU": None}})]  # fmt: skip
         assert [name for name, _ in rank(entries).ranked] == ["a", "b"]
+
+
+class TestRecords:
+    def record(self, tag: str, value: float | None, **protocol: Any) -> dict[str, Any]:
+        score = {"value": value, "interval": None, "floor": 0.2, "better": "higher"}
+        return {
+            "tag": tag,
+            "family": "retrieval",
+            "scores": {"mAP": score},
+            "protocol": {"dataset_id": "d", "size": 224, **protocol},
+        }
+
+    def test_ranked_within_the_protocol_that_most_follow(self):
+        records = [
+            self.record("a", 0.3),
+            self.record("b", 0.9),
+            self.record("c", None),
+            self.record("d", 0.99, size=448),
+        ]
+        found = rank_records([*records, {**self.record("e", 1.0), "scores": None}])
+        assert [record["tag"] for record in found.ranked] == ["b", "a", "c"]
+        assert found.apart["d"] == "another protocol: size"
+        assert "not scored" in found.apart["e"]
+        assert (found.metric, found.better) == ("mAP", "higher")
+        assert [r["tag"] for r in rank_records([*records, self.record("f", 0.1, size=448), self.record("g", 0.2, size=448.0),
+                                                self.record("h", 0.3, size=448)]).ranked] == ["d", "h", "g", "f"]  # fmt: skip
+
+    def test_painting_vision_compares_exactly_its_own_fields(self):
+        made = [self.record("a", 0.1, benchmark="painting_vision", version=1, size=640),
+                self.record("b", 0.2, benchmark="painting_vision", version=1, size=320)]  # fmt: skip
+        found = rank_records([{**record, "family": "painting_vision"} for record in made])
+        assert [record["tag"] for record in found.ranked] == ["b", "a"]
+
+    def test_the_command(self, submitted: Any, capsys: pytest.CaptureFixture[str]):
+        _, outputs, _ = submitted
+        capsys.readouterr()
+        assert run("leaderboard", "painting_vision", "--outputs", outputs) == 0
+        assert "color_histogram@data" in capsys.readouterr().out
+        assert run("leaderboard", "retrieval", "--outputs", outputs) == 2
+        assert "has no scored tag of retrieval" in capsys.readouterr().err

@@ -39,6 +39,7 @@ class Benchmark:
         dense: scores are per pixel: the crop then keeps the whole short side, and truth goes through the image's frame.
         task: what a dense head learns (semantic, binary, depth, normals, maps); "" for other families.
         derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame; None: the data set knows it.
+        comparable: fields of the protocol that have to agree where scores are ranked; None: all.
         project: what a model's own labels become where the family says so itself (`heads.segmenter`); None: matched by name.
         complete: adds to the data set's truth in the scored frame the field that heads learn; None: it is there.
     """
@@ -53,6 +54,7 @@ class Benchmark:
     dense = False
     task = ""
     derive: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
+    comparable: tuple[str, ...] | None = None
     project: Callable[[Sequence[Sequence[str]]], Any] | None = None
     complete: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]] | None = None
 

@@ -45,6 +45,7 @@ class PaintingVision(Dense):
     }
     needs = ("mask",)
     floor_head = None
+    comparable = ("benchmark", "version", "dataset_id")  # exactly its own triple, whatever the model
     project = staticmethod(scores_of.project)
 
     def metrics(self) -> list[Metric]:
