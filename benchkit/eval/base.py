@@ -37,6 +37,7 @@ class Benchmark:
         needs: prediction fields without which nothing can be scored.
         floor_head: the head whose one prediction is the floor; None when chance is known by arithmetic.
         dense: scores are per pixel: the crop then keeps the whole short side, and truth goes through the image's frame.
+        whole_views: keypoints are in pixels of whole views, so that a crop would lose where they lie.
         task: what a dense head learns (semantic, binary, depth, normals, maps); "" for other families.
         derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame; None: the data set knows it.
         comparable: fields of the protocol that have to agree where scores are ranked; None: all.
@@ -52,6 +53,7 @@ class Benchmark:
     needs: tuple[str, ...] = ()
     floor_head: str | None = "constant"
     dense = False
+    whole_views = False
     task = ""
     derive: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     comparable: tuple[str, ...] | None = None

@@ -181,11 +181,11 @@ def _features(
     kind = job.head.wants().kind
     if kind == "pool" or (kind is None and not job.family.dense):
         return contextlib.nullcontext(_pooled(job, build, keys, items))
-    views = [job.dataset.views(item)[0] for item in items]
+    views = [view for item in items for view in job.dataset.views(item)[: job.head.wants().views]]
     sizes = [(job.facts[view].height, job.facts[view].width) for view in views]
     frames = np.array([preprocess.frame(*size) for size in sizes], np.int32).reshape(-1, 2)
     extents = np.array([preprocess.extent(*size) for size in sizes]).reshape(-1, 2)
-    return Maps(build, items, views, keys, frames, extents)
+    return Maps(build, items if len(views) == len(items) else views, views, keys, frames, extents)
 
 
 def _pooled(job: Job, build: Path, keys: Sequence[str], items: Sequence[str]) -> ArrayItems:

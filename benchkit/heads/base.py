@@ -23,12 +23,14 @@ class Wants:
     Attributes:
         kind: see above.
         pool: the one pool at `final` that it can read (logits, proj, masks); None leaves it to model.features.
+        views: how many views of an item's are read: the first, or both of a pair, one after the other.
         layers: what is read where the conf asks for the final layer only, such as quarters; None: the final one.
     """
 
     kind: str | None = "pool"
     pool: str | None = None
     layers: str | None = None
+    views: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""Matches between the cells of two images' feature maps: nearest neighbours by cosine, with a ratio test.
+
+Features of every cell, normalised to length 1, are points at the cell's centre, (i + .5) strides from the image's corner. Each
+cell of the first image is matched to the most similar one of the second, unless the second most similar is nearly as near
+(Lowe's ratio test on distances); of the matches the most similar ones are kept. Without weights of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from benchkit.heads.base import Head, Wants
+from benchkit.settings import setting
+
+
+@dataclasses.dataclass
+class Settings:
+    """Which nearest neighbours are matches."""
+
+    ratio: float = setting(0.9, "largest distance to the nearest over that to the second nearest; 1: no test")
+    mutual: bool = setting(False, "both cells are each other's nearest")
+    distance: float | None = setting(None, "largest distance between features of length 1, 0 to 2 (default: any)")
+    max_matches: int = setting(1000, "the most similar ones are kept")
+
+    def __post_init__(self) -> None:
+        if not 0 < self.ratio <= 1:
+            raise ValueError(f"ratio lies above 0 and up to 1, not {self.ratio}")
+        if self.max_matches < 1:
+            raise ValueError(f"max_matches is at least 1, not {self.max_matches}")
+        if self.distance is not None and not 0 < self.distance <= 2:
+            raise ValueError(f"distance lies above 0 and up to 2, not {self.distance}")
+
+
+class Match(Head):
+    """`keypoints0`, `keypoints1`: float32 (n, 2), x and y in original pixels; `matches0`: int32 (n0,), the row of keypoints1
+    or -1; `matching_scores0`: float32 (n0,), cosines, 0 without a match. Named as Glue Factory names them.
+    """
+
+    gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def wants(self) -> Wants:
+        """The maps of both views."""
+        return Wants("patch", views=2)
+
+    def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
+        """Of maps (a `benchkit.store.maps.Maps`) of the two views of each item, one after the other."""
+        from benchkit.heads.solvers import grid_matches
+
+        return grid_matches.predict(features, self.settings, threads)
+
+    def meta(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+build = Match
