@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from benchkit.__main__ import main
+from benchkit.conf.build import build
 from benchkit.errors import UsageError
 from benchkit.eval import evaluate
 from benchkit.submissions.audit import audit
@@ -22,6 +23,7 @@ from benchkit.submissions.board import rank, rows
 from benchkit.submissions.entry import make_entry, read_entry, write_entry
 from benchkit.submissions.manifest import build_manifest, differences, read_manifest
 from benchkit.submissions.records import rank_records
+from benchkit.submissions.verify import _other_truth
 
 ROWS = [("test", "a"), ("test", "a"), ("test", "b"), ("train", "c"), ("train", "c"), ("train", "d")]
 FAST = ("data.size=64", "model.batch_size=2", "model.head.epochs=3", "model.head.batch_size=2", "model.head.lr=0.05",
@@ -124,6 +126,57 @@ class TestManifest:
             path.write_text(broken)
             with pytest.raises(UsageError):
                 read_manifest(path)
+
+    def test_a_manifest_leads_nowhere_else(self, data: Path):
+        """Paths out of the folder are refused; what is no regular file is never read."""
+        made = build_manifest(data)
+        path = data / "data_manifest.json"
+        for key, value in (
+            ("file", "/dev/zero"),
+            ("mask", "../x.png"),
+            ("file", "a\0b"),
+            ("file", "x" * 5000),
+            ("wall_id", " "),
+        ):
+            odd = copy.deepcopy(made)
+            odd["frames"][0][key] = value
+            path.write_text(json.dumps(odd))
+            with pytest.raises(UsageError):
+                read_manifest(path)
+        (data / "frames/0.png").unlink()
+        (data / "frames/0.png").symlink_to("/dev/zero")
+        assert "frames/0.png is missing" in differences(data, made)
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            lambda m: m["frames"][0].update(size=["a", {}]),
+            lambda m: m["frames"][0].update(size=[]),
+            lambda m: m["frames"].append(m["frames"][-1]),
+            lambda m: m["dataset_ids"].update(train="pv1:0"),
+            lambda m: m.update(dataset_id=m["dataset_ids"]["train"]),
+            lambda m: m.update(taxonomy_version="2.0"),
+        ],
+    )
+    def test_every_edit_is_seen(self, data: Path, edit: Callable[[Any], None]):
+        made = build_manifest(data)
+        edit(made)
+        path = data / "data_manifest.json"
+        path.write_text(json.dumps(made))
+        with pytest.raises(UsageError):
+            read_manifest(path)
+
+    def test_another_size_and_files_anywhere_are_named(self, data: Path):
+        made = build_manifest(data)
+        made["frames"][0]["size"] = [1, 2]
+        mask(7).save(data / "masks/zz.png")
+        (data / "more").mkdir()
+        photo(7).save(data / "more/x.png")
+        assert differences(data, made) == [
+            "frames/0.png: size is [1, 2] in the manifest, and the image's is [48, 64]",
+            "masks/zz.png was added: the manifest does not know it",
+            "more/x.png was added: the manifest does not know it",
+        ]
 
     @pytest.mark.parametrize(
         ("row", "message"),
@@ -281,7 +334,7 @@ class TestSubmission:
         said = capsys.readouterr().out
         for what in (
             "the data: no --dataset-manifest",
-            "the scores: there is no tag",
+            "the scores: ",
             "the checkpoint: no --checkpoint",
         ):
             assert f"not checked: {what}" in said
@@ -299,8 +352,91 @@ class TestSubmission:
     def test_data_other_than_the_manifests(self, submitted: Any):
         data, outputs, _ = submitted
         photo(77).save(data / "frames/0.png")
-        with pytest.raises(UsageError, match="which the manifest does not have"):
+        with pytest.raises(UsageError, match="which is not the manifest's split 'test'"):
             make_entry("painting_vision", "color_histogram@data", build_manifest(data), outputs)
+
+    def refused(self, submitted: Any, *settings: str) -> str:
+        """Export with other settings, then why that may not be submitted."""
+        data, outputs, _ = submitted
+        argv = ["export", "--conf", "color_histogram", "--benchmark", "painting_vision", "--tag", "odd", "--overwrite"]
+        assert run(*argv, "--outputs", outputs, f"data.root={data}", *FAST, *settings) == 0
+        with pytest.raises(UsageError) as caught:
+            make_entry("painting_vision", "odd", read_manifest(data / "data_manifest.json"), outputs)
+        return str(caught.value)
+
+    def test_what_may_not_be_submitted(self, submitted: Any):
+        assert "data.resize=crop: whole frames are scored" in self.refused(submitted, "data.resize=crop")
+        assert "data.resize=squash" in self.refused(submitted, "data.resize=squash")
+        assert "learned from split 'test'" in self.refused(submitted, "data.train_split=test")
+        assert "scored on split 'train'" in self.refused(submitted, "data.split=train", "data.train_split=test")
+
+    def test_a_wall_in_two_splits_of_the_manifest(self, submitted: Any):
+        data, outputs, _ = submitted
+        lines = table(data)
+        lines[4][3] = "A"  # as wall a, but for its case
+        write_table(data, lines)
+        assert run("export", "--conf", "color_histogram", "--benchmark", "painting_vision", "--tag", "odd", "--outputs", outputs,
+                   f"data.root={data}", *FAST) == 0  # fmt: skip
+        with pytest.raises(UsageError, match="wall a is in 2 splits"):
+            make_entry("painting_vision", "odd", build_manifest(data), outputs)
+
+    def test_verify_writes_nothing_and_follows_no_path(self, submitted: Any, tmp_path: Path, capsys: Any):
+        _, outputs, path = submitted
+        folder = outputs / "results/painting_vision/color_histogram@data"
+        summaries = folder / "summaries.json"
+        summaries.chmod(0o644)
+        summaries.write_text(summaries.read_text().replace("mIoU", "miou"))
+
+        def state() -> dict[str, Any]:
+            return {str(p): (p.stat().st_mtime_ns, p.stat().st_ino) for p in sorted(outputs.rglob("*")) if p.is_file()}
+
+        before = state()
+        assert self.verify(submitted) == 0
+        entry = json.loads(path.read_text())
+        for benchmark in ("../../outputs/results/painting_vision", str(folder.parent), "x" * 5000, "retrieval", ""):
+            entry["extra"]["benchmark"] = benchmark[:200]
+            path.write_text(json.dumps(entry))
+            assert run("submit", "--verify", path, "--outputs", tmp_path / "elsewhere") == 0
+            assert "not checked: the scores" in capsys.readouterr().out
+        assert state() == before
+        assert not (tmp_path / "elsewhere").exists()
+
+    @pytest.mark.parametrize("key", ["intervals", "counts", "predictions_content", "model", "backbone_weights", "head"])
+    def test_what_stands_beside_the_scores_is_recomputed_too(self, submitted: Any, key: str, capsys: Any):
+        entry = json.loads(submitted[2].read_text())
+        value = entry["extra"][key]
+        entry["extra"][key] = {**value, next(iter(value)): 0.125} if isinstance(value, dict) else "0" * 64
+        submitted[2].write_text(json.dumps(entry))
+        assert self.verify(submitted) == 2
+        assert f"extra/{key}" in capsys.readouterr().err
+
+    def test_a_tag_scored_against_other_masks(self, submitted: Any):
+        data, outputs, _ = submitted
+        folder = outputs / "results/painting_vision/color_histogram@data"
+        assert list(_other_truth(folder, data)) == []
+        mask(55).save(data / "masks/1.png")
+        (line,) = _other_truth(folder, data)
+        assert "another mask of frames/1.png" in line
+
+    def test_only_a_submission_is_replaced(self, submitted: Any, capsys: Any):
+        data, outputs, path = submitted
+        manifest = data / "data_manifest.json"
+        argv = [
+            "submit",
+            "painting_vision",
+            "color_histogram@data",
+            "--dataset-manifest",
+            manifest,
+            "--outputs",
+            outputs,
+        ]
+        before = manifest.read_bytes()
+        assert run(*argv, "--emit-submission", manifest) == 2
+        assert "is there and is no submission" in capsys.readouterr().err
+        assert manifest.read_bytes() == before
+        assert run(*argv, "--emit-submission", path) == 0
+        assert run(*argv, "--emit-submission", outputs / "none" / "s.json") == 2
+        assert "is no folder" in capsys.readouterr().err
 
     def test_the_schema_refuses(self, submitted: Any, tmp_path: Path):
         entry = json.loads(submitted[2].read_text())
@@ -321,6 +457,21 @@ class TestSubmission:
         path.write_text(json.dumps(entry).replace("64,", "NaN,", 1))
         with pytest.raises(UsageError, match="no number of JSON"):
             read_entry(path)
+        for old, new, where in (
+            ('"1.0"', '"1.0\\n"', "benchmark_version"),
+            ('"split": ', '"split": "test", "split": ', "names a key twice"),
+            ('"inference_size": 64', '"inference_size": 64.0', "no whole number"),
+            ('"inference_size": 64', '"inference_size": 1' + "0" * 400, "inference_size"),
+            ('"floor": {"mIoU": ', '"floor": {"mIoU": "low", "x": ', "extra/floor/mIoU"),
+            ('"floor": {"mIoU": ', '"floor": {"other": ', "'mIoU' is a required property"),
+            ('"floor": {"mIoU": ', '"floor": {"mIoU": true, "x": ', "extra/floor/mIoU"),
+            ('"model": "', '"model": "' + "x" * 300, "extra/model"),
+        ):
+            text = json.dumps(entry)
+            assert old in text
+            path.write_text(text.replace(old, new, 1))
+            with pytest.raises(UsageError, match=where):
+                read_entry(path)
 
     def test_other_benchmarks_have_no_board(self, submitted: Any, capsys: pytest.CaptureFixture[str]):
         assert run("leaderboard", "retrieval", "--from", submitted[2]) == 2
@@ -358,6 +509,24 @@ def test_a_baseline_stands_beside_and_alone(data: Path, tmp_path: Path):
     manifest = data / "data_manifest.json"
     verify = ["submit", "--verify", alone, "--dataset-manifest", manifest, "--data", data]
     assert run(*verify, "--outputs", tmp_path / "outputs") == 0
+
+
+def test_run_is_of_what_was_audited(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("painting", "manifest", data) == 0
+    argv = ["painting", "run", "--data", data, "--outputs", tmp_path / "outputs"]
+    for setting in ("data.root=elsewhere", "data.split=train", "data.table=alt.csv"):
+        assert run(*argv, "--conf", "color_histogram", setting) == 2
+        assert "say --data and --split" in capsys.readouterr().err
+    assert run(*argv, "--baseline", "segformer-ade", "--checkpoint", "nosuch.pt") == 2
+    assert "--checkpoint is of --conf" in capsys.readouterr().err
+
+
+def test_a_folder_keeps_the_protocols_frame(data: Path):
+    """640 pixels on the long side, aspect kept, whole frames scored; data.size alone changes the size alone."""
+    for more, size in ((), 640), (("data.size=96",), 96):
+        conf = build("color_histogram", "painting_vision", [f"data.root={data}", *more])
+        assert conf.data.name == "painting"
+        assert (conf.data.settings.size, conf.data.settings.resize) == (size, "pad")
 
 
 def test_run_refuses_a_folder_that_was_changed_or_fails_the_audit(data: Path, tmp_path: Path, capsys: Any):
@@ -416,6 +585,19 @@ class TestBoard:
         assert "old.json: benchmark_version is 0.9" in said
         assert run("leaderboard", "painting_vision", "--from", *paths, broken) == 2
         assert "broken.json is no submission" in capsys.readouterr().err
+
+    def test_what_a_stranger_writes_is_escaped_and_what_contradicts_itself_is_marked(self):
+        loud = self.entry(0.9)
+        loud["extra"]["model"] = "\x1b[31m\x07" + "x" * 100
+        other = self.entry(0.8, extra={"floor": {"mIoU": 0.0}, "model": "m"})
+        odd = self.entry(0.5)
+        odd["shared_metrics"]["mIoU"] = 0.7
+        _, lines = rows(rank([("a", loud), ("b", other), ("c", odd), ("d", self.entry(0.4))]))
+        assert lines[0][2].startswith("\\x1b[31m\\x07xxx")
+        assert len(lines[0][2]) <= 40
+        assert "its floor is not that of the others (0.2000)" in lines[1][-1]
+        assert "the mean of its own iou is 0.5" in lines[2][-1]
+        assert lines[3][-1] == ""
 
     def test_more_entries_of_other_versions_do_not_push_out_this_one(self):
         entries = [

@@ -83,5 +83,7 @@ def _submissions(given: argparse.Namespace) -> int:
 
 
 def _say_apart(apart: dict[str, str]) -> None:
+    from benchkit.submissions.entry import printable
+
     for name, why in apart.items():
-        print(f"not ranked: {name}: {why}")
+        print(f"not ranked: {printable(name, 200)}: {why}")

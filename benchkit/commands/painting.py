@@ -110,7 +110,7 @@ def _report(data: Any, found: Audit) -> int:
     if found.problems:
         say(f"{data} is refused: {len(found.problems)} {'problem' if len(found.problems) == 1 else 'problems'}.")
         return REFUSED
-    print(f"{data}: no wall in two splits, no photo twice, no unknown label, every mask of its image's size")
+    print(f"{data}: no wall in two splits, no photo found twice, no unknown label, every mask of its image's size")
     return 0
 
 
@@ -125,6 +125,11 @@ def _run(given: argparse.Namespace) -> int:
 
     if not given.conf and not given.baseline:
         raise UsageError("say which model is scored: --conf NAME, or --baseline NAME for one with labels of its own.")
+    if given.checkpoint and not given.conf:
+        raise UsageError("--checkpoint is of --conf, which is not given: a baseline has weights of its own.")
+    clash = [each for each in given.settings if each.startswith(("data.root=", "data.split=", "data.table="))]
+    if clash:
+        raise UsageError(f"{clash[0]}: say --data and --split, so that what is audited is what is scored.")
     data = Path(given.data)
     path = given.dataset_manifest or data / NAME
     if not path.exists():
@@ -156,7 +161,10 @@ def _exported(given: argparse.Namespace, conf: str, baseline: bool) -> str:
     arguments = [f"data.root={given.data}", f"data.split={given.split}", *given.settings]
     if baseline:
         conf = conf.replace("-", "_") if not Path(conf).suffix else conf
-        arguments = [each for each in arguments if not each.startswith(("model.head.", "model.features."))]
+        own = tuple(
+            f"{where}model.{part}." for where in ("", f"benchmarks.{BENCHMARK}.") for part in ("head", "features")
+        )
+        arguments = [each for each in arguments if not each.startswith(own)]
         arguments.append("model.head.name=segmenter")
     (end,) = export(
         conf,

@@ -63,7 +63,7 @@ def emit(path: Path, entry: Mapping[str, Any]) -> None:
     from benchkit.submissions.entry import beats_floor, write_entry
 
     write_entry(path, entry)
-    score, floor = entry["shared_metrics"]["mIoU"], entry["extra"]["floor"].get("mIoU")
+    score, floor = entry["shared_metrics"]["mIoU"], entry["extra"]["floor"]["mIoU"]
     shown = "null" if score is None else f"{score:.4f}"
     print(f"{path}: mIoU {shown}, floor {floor:.4f}" if floor is not None else f"{path}: mIoU {shown}")
     if not beats_floor(entry):
@@ -71,7 +71,7 @@ def emit(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    from benchkit.submissions.entry import read_entry
+    from benchkit.submissions.entry import printable, read_entry
     from benchkit.submissions.manifest import read_manifest
     from benchkit.submissions.verify import verify
 
@@ -82,7 +82,7 @@ def _verify(given: argparse.Namespace) -> int:
         print(f"not checked: {line}")
     if wrong:
         for line in wrong:
-            say(f"{given.verify}: {line}.")
+            say(f"{given.verify}: {printable(line, 600)}.")
         return DISAGREES
     print(f"{given.verify}: all that could be recomputed agrees")
     return 0

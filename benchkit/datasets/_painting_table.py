@@ -13,6 +13,7 @@ from benchkit.datasets._listing import check_name
 from benchkit.datasets._tables import read_table
 from benchkit.errors import UsageError
 
+LONGEST = 1000  # characters of a path
 COLUMNS = ("file", "mask", "split", "wall_id")
 TABLES = ("frames.csv", "frames.json", "data_manifest.json")  # looked for in this order
 LAYOUT = (
@@ -58,7 +59,7 @@ def read_frames(path: Path) -> list[Frame]:
         empty = [column for column in COLUMNS if not row[column]]
         if empty:
             raise UsageError(f"{where}: this frame has no {empty[0]}.")
-        frame = Frame(_below(row["file"], where), _below(row["mask"], where), row["split"], row["wall_id"])
+        frame = Frame(below(row["file"], where), below(row["mask"], where), row["split"], row["wall_id"])
         for text in (frame.split, frame.wall_id):
             check_name(text)
         if frame.file in found:
@@ -88,11 +89,18 @@ def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
         odd = [c for c in COLUMNS if not isinstance(row, dict) or not isinstance(row.get(c), str)]
         if odd:
             raise UsageError(f"{where}: {odd[0]} should be text. Expected: {LAYOUT}.")
-        yield where, row
+        yield where, {column: row[column].strip() for column in COLUMNS}
 
 
-def _below(name: str, where: str) -> str:
+def below(name: str, where: str) -> str:
+    """A path as it stands below the folder.
+
+    Raises:
+        UsageError: it leads out of the folder, or results could not name it.
+    """
     check_name(name)
+    if len(name) > LONGEST:
+        raise UsageError(f"{where}: a path of {len(name):,} characters is none that a file can have.")
     plain = os.path.normpath(name).replace(os.sep, "/")
     if os.path.isabs(name) or plain.startswith("../") or plain == "..":
         raise UsageError(f"{where}: {name!r} leads out of the folder: list paths relative to it.")

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from benchkit.datasets._dense_labels import read_classes
 from benchkit.datasets._generated import Generated, GeneratedSettings, number_of
 from benchkit.datasets.base import Arrays
 from benchkit.errors import UsageError
-from benchkit.metrics.painting import VOID
+from benchkit.metrics.painting import INFERENCE_SIZE, VOID
 from benchkit.progress import track
 from benchkit.provenance.painting import painting_id
 from benchkit.settings import setting
@@ -31,6 +31,12 @@ from benchkit.store.files import write_text
 class Settings(GeneratedSettings):
     """Settings of the generated walls."""
 
+    size: int | None = setting(
+        INFERENCE_SIZE, "the long side of the model's input in pixels (null: the model's own size)"
+    )
+    resize: Literal["crop", "pad", "squash"] | None = setting(
+        "pad", "pad (aspect kept, scored on whole frames: the only one that can be submitted), crop or squash"
+    )
     n_train: int = setting(120, "frames in the train split")
     n_test: int = setting(60, "frames in the test split")
     side: int = setting(320, "width of a frame in pixels; its height is three quarters of it")

@@ -94,8 +94,32 @@ def _to_score(folder: Path, record: dict[str, Any], component: Component, settin
     return False
 
 
-def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: dict[str, Any]) -> dict[str, Any]:
-    started = time.monotonic()
+@dataclasses.dataclass
+class Computed:
+    """What a tag's predictions.h5 and targets.h5 say, before anything is written.
+
+    Attributes:
+        names: of the items; labels: their group and categories; columns: per item.
+        scores, breakdown: as the record holds them.
+        summaries: metric -> number or None, with floors, ceilings and counts; log: what the head said of its training.
+    """
+
+    names: Sequence[str]
+    labels: dict[str, Any]
+    columns: Columns
+    scores: dict[str, Any]
+    breakdown: dict[str, Any]
+    summaries: dict[str, float | None]
+    log: dict[str, float]
+
+
+def compute(folder: Path, record: Mapping[str, Any], family: Benchmark) -> Computed:
+    """Score a tag; nothing below its folder is written.
+
+    Raises:
+        RunError: a file is damaged, not the record's own, or a score is not finite.
+        UsageError: the predictions are none that the family scores.
+    """
     with Table(folder / "predictions.h5", "predictions") as predicted, Table(folder / "targets.h5", "targets") as true:
         check_files(folder, record, predicted, true)
         check_fields(folder, family, predicted)
@@ -110,21 +134,31 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
         log = {name: float(value) for name, value in _whole(predicted, "fit/").items()}
     values = _finite(folder, {**family.summarize(columns), **whole})
     parts = _finite(folder, family.breakdown(columns, meta))
-    groups = _groups(targets.names, labels["group"])
+    intervals = _intervals(family, columns, meta, _groups(targets.names, labels["group"]))
+    summaries = {**_flat(family, values, floor, ceiling, columns), **parts}
+    refuse_clash(folder, summaries, log)
+    breakdown = {name: {"value": value, "interval": _pair(intervals[name])} for name, value in parts.items()}
+    scores = _scores(family, values, floor, ceiling, intervals, columns)
+    return Computed(targets.names, labels, columns, scores, breakdown, summaries, log)
 
+
+def _intervals(
+    family: Benchmark, columns: Columns, meta: Mapping[str, Any], groups: np.ndarray | None
+) -> dict[str, Any]:
     def summarize(some: Columns) -> dict[str, float | None]:
         return {**family.summarize(some), **family.breakdown(some, meta)}
 
     drawn = {name: column for name, column in columns.items() if not name.startswith("pictures/")}
-    intervals = bootstrap(drawn, summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups)
-    summaries = {**_flat(family, values, floor, ceiling, columns), **parts}
-    refuse_clash(folder, summaries, log)
-    scores = _scores(family, values, floor, ceiling, intervals, columns)
-    breakdown = {name: {"value": value, "interval": _pair(intervals[name])} for name, value in parts.items()}
-    write_table(folder / "results.h5", "results", targets.names, {**labels, **columns})
-    write_json(folder / "summaries.json", {**summaries, **_finite(folder, log)})
-    record = {**with_scores_without(record, family, targets.names, columns), "breakdown": breakdown}
-    record = _with_scores(folder, record, family, scores, settings, time.monotonic() - started)
+    return dict(bootstrap(drawn, summarize, n_resamples=RESAMPLES, seed=SEED, groups=groups))
+
+
+def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: dict[str, Any]) -> dict[str, Any]:
+    started = time.monotonic()
+    found = compute(folder, record, family)
+    write_table(folder / "results.h5", "results", found.names, {**found.labels, **found.columns})
+    write_json(folder / "summaries.json", {**found.summaries, **_finite(folder, found.log)})
+    record = {**with_scores_without(record, family, found.names, found.columns), "breakdown": found.breakdown}
+    record = _with_scores(folder, record, family, found.scores, settings, time.monotonic() - started)
     write_text(folder / "conf.yaml", yaml.safe_dump(record["conf"], sort_keys=False, allow_unicode=True))
     record = sealed(record)
     write_json(folder / NAME, record)

@@ -28,7 +28,6 @@ from benchkit.store.items import Items
 __all__ = ["PaintingVision", "Settings", "build"]
 
 COUNTS = ("true_positives", "predicted", "true")
-INFERENCE_SIZE = 640  # the long side, aspect kept, padded to the model's stride
 
 
 class PaintingVision(Dense):
@@ -40,7 +39,7 @@ class PaintingVision(Dense):
     folder = "painting"
     benchmark_version = "1.0"
     defaults: Mapping[str, Any] = {
-        "data": {"name": "scene_walls", "size": INFERENCE_SIZE, "resize": "pad"},
+        "data": {"name": "scene_walls"},
         "model": {"head": {"name": "dense_linear"}},
     }
     needs = ("mask",)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 TAXONOMY_VERSION = "1.0"
 N_CLASSES, VOID = 10, 255
+INFERENCE_SIZE = 640  # of the long side, aspect kept, padded to the model's stride
 OTHER, UNPAINTED, PAINTED, WINDOW = 0, 1, 2, 8
 SHARED = ("other", "wall", "window")
 SHARED_OF = np.array([0, 1, 1, 1, 0, 0, 0, 0, 2, 0], np.uint8)  # shared class of each of the ten

@@ -14,10 +14,10 @@ from benchkit.datasets._painting_table import Frame
 from benchkit.datasets.painting import Painting, Settings
 from benchkit.duplicates.find import compare_pictures
 from benchkit.duplicates.pictures import pictures_of
-from benchkit.errors import some
 from benchkit.images import DECODERS, Unreadable
 from benchkit.metrics.painting import N_CLASSES
 from benchkit.progress import track
+from benchkit.submissions.manifest import read_regular, walls_across
 
 
 @dataclasses.dataclass
@@ -45,7 +45,7 @@ def audit(root: Path, table: str | None = None, classes: Sequence[str] = ("paint
     """
     data = Painting(Settings(root=str(root), table=table, classes=list(classes)))
     frames = list(data.frames.values())
-    problems = [*_walls_across(frames)]
+    problems = walls_across([dataclasses.asdict(frame) for frame in frames])
     totals = {split: np.zeros(256, np.int64) for split in data.splits}
     digests: dict[str, list[str]] = defaultdict(list)
     for frame in track(frames, len(frames), "looking at frames", "frames"):
@@ -67,21 +67,8 @@ def audit(root: Path, table: str | None = None, classes: Sequence[str] = ("paint
 
 
 def _missing(root: Path, frame: Frame) -> str:
-    absent = [name for name in (frame.file, frame.mask) if not (root / name).is_file()]
+    absent = [name for name in (frame.file, frame.mask) if read_regular(root / name) is None]
     return f"{absent[0]} is missing" if absent else ""
-
-
-def _walls_across(frames: Sequence[Frame]) -> list[str]:
-    """Buildings are split, never frames."""
-    walls: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for frame in frames:
-        walls[frame.wall_id][frame.split].append(frame.file)
-    return [
-        f"wall {wall} is in {len(splits)} splits: "
-        + "; ".join(f"{s} ({some(files, 3)})" for s, files in splits.items())
-        for wall, splits in sorted(walls.items())
-        if len(splits) > 1
-    ]
 
 
 def _same_photo(frames: Mapping[str, Frame], equal: Sequence[Sequence[str]], data: Painting) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchkit.metrics.painting import TAXONOMY_VERSION
 from benchkit.registry import find
-from benchkit.submissions.entry import TRIPLE, beats_floor
+from benchkit.submissions.entry import CLOSE, TRIPLE, beats_floor, contradictions, printable
 
 Entry = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ def rank(entries: Sequence[tuple[str, Entry]]) -> Board:
         if twin is not None:
             apart[name] = f"it is the same as {twin}"
         elif _triple(entry) != chosen:
-            odd = [f"{key} is {entry[key]}, not {known}" for key, known in zip(TRIPLE, chosen, strict=True)
+            odd = [f"{key} is {printable(entry[key], 80)}, not {known}" for key, known in zip(TRIPLE, chosen, strict=True)
                    if entry[key] != known]  # fmt: skip
             apart[name] = "; ".join(odd)
         else:
@@ -69,17 +69,25 @@ def rows(board: Board) -> tuple[list[str], list[list[str]]]:
     header = ["", "entry", "model", "mIoU", "other", "wall", "window", "precision", "recall", "coverage", "mIoU 10",
               "size", "floor", ""]  # fmt: skip
     table = []
+    floors = Counter(entry["extra"]["floor"]["mIoU"] for _, entry in board.ranked)
+    usual = max(floors, key=lambda floor: floors[floor]) if floors else None
     for place, (name, entry) in enumerate(board.ranked, 1):
         shared, paint = entry["shared_metrics"], entry["paint_state_metrics"]
         numbers = [shared["mIoU"], *(shared["iou"][k] for k in ("other", "wall", "window"))]
         numbers += [shared["window_precision"], shared["window_recall"]]
         numbers += [paint["painted_coverage_mae"], paint["mIoU_full_10class"]]
-        extra = entry["extra"]
-        floor = (extra.get("floor") or {}).get("mIoU")
-        mark = "" if beats_floor(entry) else "does not beat the floor: has learned nothing"
-        table.append([str(place), name, str(extra.get("model", "")), *map(_number, numbers),
-                      str(entry["inference_size"]), _number(floor), mark])  # fmt: skip
+        floor, model = entry["extra"]["floor"]["mIoU"], printable(entry["extra"].get("model", ""), 40)
+        marks = [] if beats_floor(entry) else ["does not beat the floor: has learned nothing"]
+        if not _equal(floor, usual):
+            marks.append(f"its floor is not that of the others ({_number(usual)}), though the data are")
+        marks += contradictions(entry)
+        table.append([str(place), printable(name, 200), model, *map(_number, numbers), str(entry["inference_size"]),
+                      _number(floor), "; ".join(marks)])  # fmt: skip
     return header, table
+
+
+def _equal(one: float | None, other: float | None) -> bool:
+    return one == other or (one is not None and other is not None and abs(one - other) <= CLOSE)
 
 
 def _number(value: Any) -> str:

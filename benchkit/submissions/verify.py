@@ -1,4 +1,4 @@
-"""What of a submission can be recomputed here, and what then disagrees."""
+"""What of a submission can be recomputed here, and what then disagrees. Nothing is written."""
 
 from __future__ import annotations
 
@@ -6,16 +6,34 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from benchkit.conf.find import benchmark_names, find_benchmark
+from benchkit.datasets.painting import Painting, Settings
 from benchkit.errors import BenchkitError
+from benchkit.eval._evaluation import compute
+from benchkit.images import Unreadable
 from benchkit.metrics.painting import TAXONOMY_VERSION
+from benchkit.progress import track
 from benchkit.provenance.record import file_sha256, read_record
 from benchkit.registry import find
+from benchkit.store.items import TableItems
 from benchkit.store.outputs import Outputs
-from benchkit.submissions.entry import HEAD, make_entry, trained_head
+from benchkit.store.table import Table
+from benchkit.submissions.entry import (
+    CLOSE,
+    HEAD,
+    contradictions,
+    entry_of,
+    family_of,
+    printable,
+    refuse,
+    trained_head,
+)
 from benchkit.submissions.manifest import differences
 
-CLOSE = 1e-9  # numbers are written with all their digits
-COMPARED = ("dataset_id", "split", "checkpoint_sha256", "shared_metrics", "paint_state_metrics", "inference_size")
+FAMILY = "painting_vision"
+ELSEWHERE = ("baselines", "benchkit", "head_log")  # of `extra`: other tags, and what no score depends on
 
 
 def verify(
@@ -30,14 +48,14 @@ def verify(
     Args:
         entry: a submission that meets the schema.
         manifest: of the data.
-        data: the folder of the frames, whose files are compared with the manifest.
+        data: the folder of the frames, whose files are compared with the manifest and with the tag's truth.
         checkpoint: the file that the submission cites; default: the one that the tag was made with, where it still lies.
         outputs: where the tag lies that it was made of, if it does.
 
     Returns:
         (what disagrees, what could not be checked and why), a line each.
     """
-    wrong, left = [*_versions(entry), *_by_itself(entry)], []
+    wrong, left = [*_versions(entry), *contradictions(entry)], []
     if manifest is None:
         left.append("the data: no --dataset-manifest was given")
     else:
@@ -46,56 +64,53 @@ def verify(
             left.append("the frames: no --data was given")
         else:
             wrong += differences(data, manifest)
-    more, missing = _against_tag(entry, manifest, checkpoint, outputs)
-    return [*wrong, *more], [*left, *missing]
+    folder, record = _tag(entry, outputs)
+    if record is None:
+        left.append(f"the scores: {printable(folder, 200)} holds no finished tag")
+    else:
+        try:
+            wrong += _recomputed(entry, folder, record, manifest)
+            wrong += _other_truth(folder, data) if data else []
+        except BenchkitError as error:
+            wrong.append(str(error))
+    left += [f"the baseline {printable(name)}: it is another tag" for name in entry["extra"].get("baselines", {})]
+    file = checkpoint or _cited(record, folder)
+    if file is None:
+        left.append("the checkpoint: no --checkpoint was given, and no file is named by the tag")
+    else:
+        wrong += _other_file(file, entry["checkpoint_sha256"])
+    return wrong, left
 
 
 def _versions(entry: Mapping[str, Any]) -> Iterator[str]:
-    own = find("eval", "painting_vision").build.benchmark_version
+    own = find("eval", FAMILY).build.benchmark_version
     for key, known in (("benchmark_version", own), ("taxonomy_version", TAXONOMY_VERSION)):
         if entry[key] != known:
-            yield f"{key} is {entry[key]}, and this benchkit computes {known}"
-
-
-def _by_itself(entry: Mapping[str, Any]) -> Iterator[str]:
-    """mIoU is the mean of the classes in the truth, those whose IoU is not null."""
-    present = [value for value in entry["shared_metrics"]["iou"].values() if value is not None]
-    mean = sum(present) / len(present) if present else None
-    said = entry["shared_metrics"]["mIoU"]
-    if (mean is None) != (said is None) or (mean is not None and abs(mean - said) > CLOSE):
-        yield f"shared_metrics/mIoU is {said}, and the mean of its own iou is {mean}"
+            yield f"{key} is {printable(entry[key])}, and this benchkit computes {known}"
 
 
 def _against_manifest(entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
     known = manifest["dataset_ids"].get(entry["split"])
     if known is None:
-        yield f"split {entry['split']!r} is not in the manifest, which has {', '.join(manifest['dataset_ids'])}"
+        named = ", ".join(manifest["dataset_ids"])
+        yield f"split {printable(repr(entry['split']))} is not in the manifest, which has {printable(named, 200)}"
     elif known != entry["dataset_id"]:
-        yield f"dataset_id is {entry['dataset_id']}, and the manifest's split {entry['split']!r} is {known}"
+        yield f"dataset_id is {entry['dataset_id']}, and the manifest's split {printable(repr(entry['split']))} is {known}"
 
 
-def _against_tag(
-    entry: Mapping[str, Any], manifest: Mapping[str, Any] | None, checkpoint: Path | None, outputs: str | Path | None
-) -> tuple[list[str], list[str]]:
-    benchmark, tag = (str(entry["extra"].get(key, "")) for key in ("benchmark", "tag"))
-    wrong, left = [], []
-    folder, record = Outputs(outputs).tag(benchmark or "none", tag or "none"), None
-    try:
-        record = read_record(folder)
-    except BenchkitError as error:
-        wrong.append(str(error))
-    if record is None:
-        left.append(f"the scores: there is no tag {tag!r} of {benchmark!r} below {Outputs(outputs).root}")
-    else:
-        wrong += _recomputed(entry, record, manifest, benchmark, tag, outputs)
-    file = checkpoint or _cited(record, folder)
-    if file is None:
-        left.append("the checkpoint: no --checkpoint was given, and no file is named by the tag")
-    elif not file.is_file():
-        wrong.append(f"the checkpoint {file} is not there")
-    elif file_sha256(file) != entry["checkpoint_sha256"]:
-        wrong.append(f"checkpoint_sha256 is {entry['checkpoint_sha256']}, and {file} has {file_sha256(file)}")
-    return wrong, left
+def _tag(entry: Mapping[str, Any], outputs: str | Path | None) -> tuple[Path, dict[str, Any] | None]:
+    """The folder of the tag that a submission says it was made of, and its record; names are never paths.
+
+    Raises:
+        RunError, UsageError: the record is damaged, or the names are none that a tag could have.
+    """
+    where = Outputs(outputs)
+    benchmark, tag = entry["extra"].get("benchmark"), entry["extra"].get("tag")
+    if benchmark not in benchmark_names() or find_benchmark(benchmark).family != FAMILY or not tag:
+        return where.root / "results" / FAMILY, None
+    folder = where.tag(benchmark, tag)
+    record = read_record(folder)
+    return folder, record if record and record.get("scores") else None
 
 
 def _cited(record: Mapping[str, Any] | None, folder: Path) -> Path | None:
@@ -108,32 +123,56 @@ def _cited(record: Mapping[str, Any] | None, folder: Path) -> Path | None:
     return Path(path) if path else None
 
 
+def _other_file(file: Path, said: str) -> Iterator[str]:
+    if not file.is_file():
+        yield f"the checkpoint {file} is not there"
+    elif (found := file_sha256(file)) != said:
+        yield f"checkpoint_sha256 is {said}, and {file} has {found}"
+
+
 def _recomputed(
-    entry: Mapping[str, Any],
-    record: Mapping[str, Any],
-    manifest: Mapping[str, Any] | None,
-    benchmark: str,
-    tag: str,
-    outputs: str | Path | None,
+    entry: Mapping[str, Any], folder: Path, record: Mapping[str, Any], manifest: Mapping[str, Any] | None
 ) -> Iterator[str]:
-    """Scores from the tag's own files."""
-    known = manifest or {"dataset_ids": {record["data"]["split"]: record["data"]["dataset_id"]}}
-    try:
-        anew = make_entry(benchmark, tag, known, outputs, again=True)
-    except BenchkitError as error:
-        yield str(error)
-        return
-    for key in COMPARED:
+    """Scores from the tag's own predictions and truth."""
+    if manifest is not None:
+        refuse(record, manifest)
+    family = family_of(record)
+    found = compute(folder, record, family)
+    scored = {**record, "scores": found.scores, "breakdown": found.breakdown, "tag": folder.name}
+    anew = entry_of(scored, found.summaries, family.submission(found.summaries))
+    for key in (*(key for key in anew if key not in ("extra", "benchmark_version", "taxonomy_version")),):
         yield from _unequal(key, entry[key], anew[key])
-    yield from _unequal("extra/floor", entry["extra"].get("floor"), anew["extra"]["floor"])
+    for key in (key for key in anew["extra"] if key not in ELSEWHERE):
+        yield from _unequal(f"extra/{key}", entry["extra"].get(key), anew["extra"][key])
+
+
+def _other_truth(folder: Path, data: Path) -> Iterator[str]:
+    """Masks of the folder that are not those the tag was scored against."""
+    frames = Painting(Settings(root=str(data)))
+    with Table(folder / "targets.h5", "targets") as table:
+        truth = TableItems(table)
+        for row, name in enumerate(track(truth.names, len(truth.names), "comparing masks", "frames")):
+            try:
+                same = name in frames.frames and np.array_equal(frames.target(name)["mask"], truth.item("mask", row))
+            except (OSError, Unreadable):
+                same = False
+            if not same:
+                yield f"the tag was scored against another mask of {name} than that of {data}"
 
 
 def _unequal(where: str, said: Any, found: Any) -> Iterator[str]:
     if isinstance(found, Mapping) and isinstance(said, Mapping):
         for key in sorted({*found, *said}):
-            yield from _unequal(f"{where}/{key}", said.get(key), found.get(key))
-    elif isinstance(found, float | int) and isinstance(said, float | int):
+            yield from _unequal(f"{where}/{printable(key)}", said.get(key), found.get(key))
+    elif isinstance(found, list) and isinstance(said, list) and len(found) == len(said):
+        for number, pair in enumerate(zip(said, found, strict=True)):
+            yield from _unequal(f"{where}/{number}", *pair)
+    elif _number(found) and _number(said):
         if abs(found - said) > CLOSE:
-            yield f"{where} is {said}, and recomputed it is {found}"
-    elif said != found:
-        yield f"{where} is {said}, and recomputed it is {found}"
+            yield f"{where} is {printable(said)}, and recomputed it is {found}"
+    elif said != found or isinstance(said, bool) != isinstance(found, bool):
+        yield f"{where} is {printable(said)}, and recomputed it is {found}"
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
