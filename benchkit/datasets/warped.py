@@ -60,7 +60,7 @@ class Warped(Dataset):
         known = {field.name: getattr(settings, field.name) for field in dataclasses.fields(ImagesSettings)}
         if self.generated:
             common = {field.name for field in dataclasses.fields(ScenesSettings)}
-            drawn = {
+            drawn: dict[str, Any] = {
                 "seed": settings.seed,
                 "side": settings.side,
                 "n_train": settings.n_train,

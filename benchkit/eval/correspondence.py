@@ -151,7 +151,7 @@ class Correspondence(Benchmark):
             width, height = np.asarray(targets.item("size", row))
             x, y = np.meshgrid((np.arange(4) + 0.5) * width / 4, (np.arange(4) + 0.5) * height / 4)
             points0 = np.stack([x.ravel(), y.ravel()], axis=1)
-            values = (
+            values: tuple[np.ndarray, ...] = (
                 points0,
                 transfer(np.asarray(targets.item("homography", row)), points0),
                 np.arange(16, dtype=np.int32),

@@ -44,8 +44,8 @@ def warped(image: NDArray[np.uint8], matrix: Matrix) -> NDArray[np.uint8]:
     """The image through a homography, of the same size: bilinear at pixel centres, 0 where nothing of the image lies."""
     height, width = image.shape[:2]
     x, y = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
-    source = transfer(np.linalg.inv(matrix), np.stack([x.ravel(), y.ravel()], axis=1))
-    inside = ((source >= 0) & (source <= [width, height])).all(axis=1)
+    source = transfer(np.linalg.inv(matrix).astype(np.float64), np.stack([x.ravel(), y.ravel()], axis=1))
+    inside = np.logical_and.reduce((source >= 0) & (source <= [width, height]), axis=1)
     place = np.clip(np.where(inside[:, None], source, 0) - 0.5, 0, [width - 1, height - 1])
     low = np.minimum(place.astype(np.intp), [max(width - 2, 0), max(height - 2, 0)])
     (right, down), (x0, y0) = (place - low).T[:, :, None], low.T

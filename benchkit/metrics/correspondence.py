@@ -21,7 +21,7 @@ def errors(
 ) -> NDArray[np.float64]:
     """Distances (M,) of matched points (M, 2) from the truth, in the second image's pixels; infinite without an image."""
     true = transfer(matrix, points0)
-    known = np.isfinite(true).all(axis=1)
+    known = np.isfinite(true[:, 0]) & np.isfinite(true[:, 1])
     apart = np.where(known[:, None], true, 0) - points1
     return np.where(known, np.hypot(apart[:, 0], apart[:, 1]), np.inf)
 
