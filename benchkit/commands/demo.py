@@ -19,17 +19,17 @@ from benchkit.commands._tables import number, render
 # protocol's, or no head is trained to its end (chosen on these scenes; the same for all models).
 FEW, MANY = ("data.n_train=24", "data.n_test=12"), ("data.n_train=200", "data.n_test=100")
 PIXELS = (
-    "data.size=224",
     "model.head.batchnorm=true",
-    "model.head.lr=0.01",
+    "model.head.lr=0.02",
     "model.head.batch_size=4",
-    "model.head.epochs=5",
+    "model.head.epochs=4",
 )
-STAGES = ("model.features.layers=2,3,4",)  # maps of 28, 14 and 7 cells a side
-MODELS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
-    ("efficientnet_lite0", False, STAGES),
-    ("efficientnet_lite0", True, STAGES),
-    ("color_histogram", False, ()),
+STAGES, STAGE = "model.features.layers=2,3,4", "model.features.layers=3"  # maps of 28, 14 and 7 cells a side; of 14
+PAIRS = ("data.n_test=12",)
+MODELS: tuple[tuple[str, bool, bool], ...] = (  # conf, random weights, whether it has stages
+    ("efficientnet_lite0", False, True),
+    ("efficientnet_lite0", True, True),
+    ("color_histogram", False, False),
 )
 
 
@@ -75,7 +75,7 @@ def run_demo(given: argparse.Namespace) -> int:
 def _scored(
     conf: str,
     random: bool,
-    stages: Sequence[str],
+    stages: bool,
     families: Sequence[str],
     extended: bool,
     outputs: str | Path | None,
@@ -91,7 +91,7 @@ def _scored(
         conf,
         families,
         tag=f"{conf}{'+random' if random else ''}+extended" if extended else None,
-        arguments=_of_pixels(families, (*(MANY if extended else FEW), *PIXELS, *stages)),
+        arguments=_smaller(families, stages, extended),
         random=random,
         outputs=outputs,
         say=lambda text: None,
@@ -107,12 +107,18 @@ def _scored(
     return found
 
 
-def _of_pixels(families: Sequence[str], settings: Sequence[str]) -> list[str]:
-    """The settings for each family whose items are maps."""
+def _smaller(families: Sequence[str], stages: bool, extended: bool) -> list[str]:
+    """Settings of the families whose items are maps, or pairs."""
     from benchkit import registry
 
-    dense = [family for family in families if registry.find("eval", family).build.dense]
-    return [f"benchmarks.{family}.{setting}" for family in dense for setting in settings]
+    of_pixels = [*(MANY if extended else FEW), *PIXELS, *[STAGES] * stages]
+    of_pairs = [*PAIRS, *[STAGE] * stages]
+    found = ["data.size=224"]  # also where a protocol asks for more
+    for family in families:
+        build = registry.find("eval", family).build
+        wanted = of_pixels if build.dense else of_pairs if build.whole_views else []
+        found += [f"benchmarks.{family}.{setting}" for setting in wanted]
+    return found
 
 
 def _say_unfinished(records: Sequence[Mapping[str, Any]]) -> None:

@@ -44,11 +44,9 @@ class LoadedModel:
     def __init__(self, conf: Conf) -> None:
         keep_freed_memory()
         self.conf = conf
-        data, model = conf.data.settings, conf.model
+        model = conf.model
         self.device = choose_device(model.device)
-        self.backbone = conf.backbone.component.build(
-            conf.backbone.settings, size=data.size, random=model.random, seed=model.seed, pad=data.resize == "pad"
-        )
+        self.backbone = _built(conf)
         self.name = conf.stem.rsplit(".", 1)[-1] + ("+random" if model.random else "")
         own = self.backbone.name if self.backbone.name != Backbone.name else conf.backbone.name.rsplit(".", 1)[-1]
         self.folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", own) + ("+random" if model.random else "")
@@ -151,6 +149,27 @@ class LoadedModel:
             "threads": torch.get_num_threads() if self.device.type == "cpu" else None,
             **{name: version(name) for name in ("torch", "torchvision", "timm", "numpy", "simplejpeg", "pillow")},
         }
+
+
+_kept: list[tuple[Any, Backbone]] = []  # the last backbone that was built, while an export goes on
+
+
+def _built(conf: Conf) -> Backbone:
+    """The backbone of a conf; the last one again where nothing that it is built from differs: jobs of one export share it."""
+    component, model, data = conf.backbone.component, conf.model, conf.data.settings
+    how = {"size": data.size, "random": model.random, "seed": model.seed, "pad": data.resize == "pad"}
+    key = (conf.backbone.name, repr(conf.backbone.settings), how)
+    if getattr(component.build, "of_object", False):
+        return component.build(conf.backbone.settings, **how)
+    if not _kept or _kept[0][0] != key:
+        release()  # first: two would take twice the memory
+        _kept.append((key, component.build(conf.backbone.settings, **how)))
+    return _kept[0][1]
+
+
+def release() -> None:
+    """Let the last backbone go."""
+    _kept.clear()
 
 
 def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> Preprocess:

@@ -67,8 +67,14 @@ def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | Benchki
                 groups[_backbone_key(job)].append(number)
         except BenchkitError as error:
             ends[number] = error
-    for members in groups.values():
-        ends.update(_export_group({n: jobs[n] for n in members}, options))
+    try:
+        for members in groups.values():
+            ends.update(_export_group({n: jobs[n] for n in members}, options))
+    finally:
+        if groups:
+            from benchkit.export.model import release
+
+            release()
     return [ends[number] for number in range(len(jobs))]
 
 
