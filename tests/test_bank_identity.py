@@ -324,3 +324,20 @@ def test_a_finished_tag_is_recognised_without_torch(tmp_path: Path, photos: Path
     check(0, "nothing has changed", same)
     torch.save(tiny_models.TinyNet(6).state_dict(), weights)
     check(2, "checkpoint.sha256", same)
+
+
+def test_a_backbone_is_built_once_in_an_export_and_anew_in_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Pooled and dense benchmarks of one model are two banks of one backbone; of another size it is another backbone."""
+    from benchkit.backbones import color_histogram
+
+    built, build = [], color_histogram.build
+    monkeypatch.setattr(
+        color_histogram, "build", lambda *given, **how: built.append(how["size"]) or build(*given, **how)
+    )
+    small = ["data.n_train=24", "data.n_test=24", "data.side=32", "benchmarks.retrieval.data.size=64"]
+    for tag in ("one", "two"):
+        ends = export(
+            "color_histogram", ["feature_quality", "depth", "retrieval"], arguments=small, tag=tag, outputs=tmp_path
+        )
+        assert {getattr(end, "state", str(end)) for end in ends} == {"finished"}
+    assert built == [None, 64, None, 64]

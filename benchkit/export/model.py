@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform as machine
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -151,25 +153,30 @@ class LoadedModel:
         }
 
 
-_kept: list[tuple[Any, Backbone]] = []  # the last backbone that was built, while an export goes on
+_kept: list[tuple[Any, Backbone]] | None = None  # the last backbone that was built; None outside `sharing`
+
+
+@contextlib.contextmanager
+def sharing() -> Iterator[None]:
+    """Inside, a backbone is not built again where nothing that it is built from differs: jobs of one export share it."""
+    global _kept
+    _kept = []
+    try:
+        yield
+    finally:
+        _kept = None
 
 
 def _built(conf: Conf) -> Backbone:
-    """The backbone of a conf; the last one again where nothing that it is built from differs: jobs of one export share it."""
     component, model, data = conf.backbone.component, conf.model, conf.data.settings
     how = {"size": data.size, "random": model.random, "seed": model.seed, "pad": data.resize == "pad"}
     key = (conf.backbone.name, repr(conf.backbone.settings), how)
-    if getattr(component.build, "of_object", False):
+    if _kept is None or getattr(component.build, "of_object", False):
         return component.build(conf.backbone.settings, **how)
     if not _kept or _kept[0][0] != key:
-        release()  # first: two would take twice the memory
+        _kept.clear()  # first: two would take twice the memory
         _kept.append((key, component.build(conf.backbone.settings, **how)))
     return _kept[0][1]
-
-
-def release() -> None:
-    """Let the last backbone go."""
-    _kept.clear()
 
 
 def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> Preprocess:

@@ -67,14 +67,12 @@ def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | Benchki
                 groups[_backbone_key(job)].append(number)
         except BenchkitError as error:
             ends[number] = error
-    try:
-        for members in groups.values():
-            ends.update(_export_group({n: jobs[n] for n in members}, options))
-    finally:
-        if groups:
-            from benchkit.export.model import release
+    if groups:  # only now: what is finished is left without importing torch
+        from benchkit.export.model import sharing
 
-            release()
+        with sharing():
+            for members in groups.values():
+                ends.update(_export_group({n: jobs[n] for n in members}, options))
     return [ends[number] for number in range(len(jobs))]
 
 
