@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from benchkit.__main__ import main
@@ -86,8 +88,6 @@ class TestManifest:
         assert build_manifest(elsewhere) == made
 
     def test_the_id_by_hand(self, data: Path):
-        import hashlib
-
         digests = [[hashlib.sha256((data / f"{part}/{k}.png").read_bytes()).hexdigest() for part in ("frames", "masks")]
                    for k in range(3)]  # fmt: skip
         text = "".join(f"frames/{k}.png\t{d[0]}\t{d[1]}\ttest\t{ROWS[k][1]}\n" for k, d in enumerate(digests))
@@ -650,3 +650,42 @@ class TestRecords:
         assert "color_histogram@data" in capsys.readouterr().out
         assert run("leaderboard", "retrieval", "--outputs", outputs) == 2
         assert "has no scored tag of retrieval" in capsys.readouterr().err
+
+
+class Ten(torch.nn.Module):
+    """A convolution to the ten classes, at a stride of 8."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 10, 8, 8)
+
+    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"out": self.layer(image)}
+
+
+CHECKPOINT = """
+model:
+  backbone: {name: module, path: test_submissions.Ten, size: 64, mean: [0, 0, 0], std: [1, 1, 1], labels: [painting]}
+  head: {name: segmenter}
+"""
+
+
+def test_a_checkpoint_of_the_ten_classes_is_cited_by_its_file(data: Path, tmp_path: Path, capsys: Any):
+    """Both tiers; the file's sha256; another file under its name is refused, named."""
+    (tmp_path / "mine.yaml").write_text(CHECKPOINT)
+    torch.manual_seed(0)
+    checkpoint, path = tmp_path / "best.pt", tmp_path / "submission.json"
+    torch.save(Ten().state_dict(), checkpoint)
+    assert run("painting", "manifest", data) == 0
+    argv = ["painting", "run", "--data", data, "--conf", tmp_path / "mine.yaml", "--checkpoint", checkpoint, "--outputs",
+            tmp_path / "outputs", "--emit-submission", path]  # fmt: skip
+    assert run(*argv, "data.size=64", "model.batch_size=2") == 0
+    entry = read_entry(path)
+    assert entry["checkpoint_sha256"] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()
+    assert entry["paint_state_metrics"]["mIoU_full_10class"] is not None
+    verify = ["submit", "--verify", path, "--dataset-manifest", data / "data_manifest.json", "--data", data]
+    assert run(*verify, "--outputs", tmp_path / "outputs") == 0
+    torch.save(Ten().state_dict(), checkpoint)
+    capsys.readouterr()
+    assert run(*verify, "--outputs", tmp_path / "outputs") == 2
+    assert f"{checkpoint} has" in capsys.readouterr().err
