@@ -46,7 +46,10 @@ def mask(seed: int, size: tuple[int, int] = (64, 48)) -> Image.Image:
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Six frames of four walls."""
-    root = tmp_path / "data"
+    return write_data(tmp_path / "data")
+
+
+def write_data(root: Path) -> Path:
     for part in ("frames", "masks"):
         (root / part).mkdir(parents=True)
     lines = [["file", "mask", "split", "wall_id"]]
@@ -247,14 +250,22 @@ class TestAudit:
         assert found[3].startswith("frames/3.png: ")
 
 
-@pytest.fixture
-def submitted(data: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
-    """(data, outputs, submission.json)"""
-    outputs, path = tmp_path / "outputs", tmp_path / "submission.json"
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data, outputs and submission.json."""
+    folder = tmp_path_factory.mktemp("submitted")
+    data, outputs, path = write_data(folder / "data"), folder / "outputs", folder / "submission.json"
     assert run("painting", "manifest", data) == 0
     argv = ["painting", "run", "--data", data, "--conf", "color_histogram", "--outputs", outputs]
     assert run(*argv, "--emit-submission", path, *FAST) == 0
-    return data, outputs, path
+    return folder
+
+
+@pytest.fixture
+def submitted(made_once: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
+    """(data, outputs, submission.json), a copy that may be changed."""
+    shutil.copytree(made_once, tmp_path / "mine")
+    return tmp_path / "mine/data", tmp_path / "mine/outputs", tmp_path / "mine/submission.json"
 
 
 class TestSubmission:
