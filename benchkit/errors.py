@@ -33,3 +33,10 @@ def some(names: Iterable[str], count: int = 4, between: str = ", ") -> str:
     known = list(names)
     more = "; and" if between == "; " else " and"
     return between.join(known[:count]) + (f"{more} {len(known) - count} more" if len(known) > count else "")
+
+
+def printable(text: object, most: int | None = None) -> str:
+    """Text from a stranger's file for a terminal: what is not printable is escaped, and it is cut to `most` letters."""
+    given = str(text) if most is None else str(text)[: 4 * most]
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in given)
+    return shown if most is None or len(shown) <= most else f"{shown[: most - 3]}..."

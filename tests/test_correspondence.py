@@ -20,6 +20,7 @@ from benchkit.heads.solvers.grid_matches import match
 from benchkit.metrics import correspondence as scores_of
 from benchkit.registry import find
 from benchkit.store.items import ArrayItems
+from benchkit.store.table import Table
 
 SHIFT = np.array([[1, 0, 3.0], [0, 1, -2.0], [0, 0, 1]])
 
@@ -217,3 +218,21 @@ class TestWholeWay:
             found[random] = run(tmp_path, "efficientnet_lite0", *given, random=random, tag=str(random))
         assert found[False]["recall@5px"] > 1.5 * found[True]["recall@5px"]
         assert found[False]["auc@10px"] <= found[False]["ceiling_auc@10px"]
+
+
+def test_padded_maps_can_be_halved(tmp_path: Path):
+    """Sides are padded to what both the model's stride and the cells' divide: 224 becomes 256, stage 4 has 8 cells, then 4."""
+    given = (
+        "data.n_test=2",
+        "data.resize=pad",
+        "model.features.layers=4",
+        "model.features.dense_stride=2",
+        "model.batch_size=2",
+    )
+    (end,) = export(
+        "efficientnet_lite0", "correspondence", arguments=given, random=True, outputs=tmp_path, say=lambda _: None
+    )
+    with Table(end.folder / "predictions.h5", "predictions") as table:
+        points = table.item("keypoints0", 0)
+    # of 4 x 4 cells of 64 input pixels all show some of the 224: the last ones half
+    assert sorted(set(points[:, 0].tolist())) == [32, 96, 160, 224]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchkit.commands._tables import without_flagged
-from benchkit.errors import RunError, UsageError
+from benchkit.errors import RunError, UsageError, printable
 
 if TYPE_CHECKING:
     from benchkit.duplicates.groups import Group
@@ -101,7 +101,7 @@ def _named(group: Group, places: Places) -> str:
 
 def _view(view: str, places: Places) -> str:
     """A view's name, printable, with its splits and labels."""
-    name = view if view.isprintable() else view.encode("unicode_escape").decode()
+    name = printable(view)
     return f"{name} [{', '.join([*sorted(places.splits(view)), *sorted(places.labels(view))])}]"
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchkit.errors import some
+from benchkit.errors import printable, some
 from benchkit.provenance.identity import unequal_fields
 
 SOME = 5  # names that a line shows
@@ -133,8 +133,7 @@ def without_flagged(record: Mapping[str, Any]) -> list[str]:
 
 def _some(names: Iterable[str]) -> str:
     """The first few names, printable, and how many more; all of them are in record.json."""
-    shown = [name.encode("unicode_escape").decode() if not name.isprintable() else name for name in names]
-    return some(shown, SOME)
+    return some(map(printable, names), SOME)
 
 
 def render(header: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> str:

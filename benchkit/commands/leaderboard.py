@@ -16,8 +16,6 @@ from typing import Any
 from benchkit.commands._shared import guarded, parse, parser, say
 from benchkit.commands._tables import FORMATS, beats_floor, number, render
 
-BOARD = "painting_vision"
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit status (2 where a file is no submission)."""
@@ -62,10 +60,10 @@ def _submissions(given: argparse.Namespace) -> int:
     from benchkit.conf.find import find_benchmark
     from benchkit.errors import UsageError
     from benchkit.submissions.board import rank, rows
-    from benchkit.submissions.entry import read_entry
+    from benchkit.submissions.entry import FAMILY, read_entry
 
-    if find_benchmark(given.benchmark).family != BOARD:
-        raise UsageError(f"{given.benchmark} has no board of submissions; {BOARD} has one.")
+    if find_benchmark(given.benchmark).family != FAMILY:
+        raise UsageError(f"{given.benchmark} has no board of submissions; {FAMILY} has one.")
     entries, worst = [], 0
     for path in dict.fromkeys(given.files):
         try:
@@ -83,7 +81,7 @@ def _submissions(given: argparse.Namespace) -> int:
 
 
 def _say_apart(apart: dict[str, str]) -> None:
-    from benchkit.submissions.entry import printable
+    from benchkit.errors import printable
 
     for name, why in apart.items():
         print(f"not ranked: {printable(name, 200)}: {why}")

@@ -71,7 +71,8 @@ def emit(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    from benchkit.submissions.entry import printable, read_entry
+    from benchkit.errors import printable
+    from benchkit.submissions.entry import read_entry
     from benchkit.submissions.manifest import read_manifest
     from benchkit.submissions.verify import verify
 

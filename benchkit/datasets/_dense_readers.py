@@ -28,18 +28,20 @@ _PPM = re.compile(_PGM.pattern.replace(b"P5", b"P6", 1))
 _SPREAD = {2: 85, 4: 17}  # what PIL multiplies grey PNG values of so many bits with
 
 
-def read_stored(path: Path, mat_key: str | None = None) -> np.ndarray:
+def read_stored(path: Path, mat_key: str | None = None, *, labels: bool) -> np.ndarray:
     """The numbers of a file: (h, w) or (h, w, C), of the type they are stored in.
 
     Args:
         path: an image, .npy or .mat file.
         mat_key: the variable of a .mat file, fields behind dots; None: the only one that could be a map.
+        labels: what it holds are labels, not amounts of something.
 
     Raises:
-        Unreadable: it is damaged, too large, holds Python objects, or no map; says which.
+        Unreadable: it is damaged, too large, holds Python objects, or nothing of that kind; says which.
         UsageError: it needs a library that is not installed.
     """
-    values = _READERS.get(path.suffix.lower(), _picture)(path, mat_key)
+    reader = _READERS.get(path.suffix.lower())
+    values = reader(path, mat_key) if reader else _picture(path.read_bytes(), labels)
     return values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values
 
 
@@ -53,10 +55,9 @@ def _npy(path: Path, _: str | None) -> np.ndarray:
     return np.array(values)
 
 
-def _picture(path: Path, _: str | None) -> np.ndarray:
-    data = path.read_bytes()
+def _picture(data: bytes, labels: bool) -> np.ndarray:
     pgm = _PGM.match(data)
-    return _pgm(data, pgm) if pgm else _image(data)
+    return _pgm(data, pgm) if pgm else _image(data, labels)
 
 
 def _pgm(data: bytes, head: re.Match[bytes]) -> np.ndarray:
@@ -71,8 +72,9 @@ def _pgm(data: bytes, head: re.Match[bytes]) -> np.ndarray:
     return values.astype(stored.newbyteorder("="))
 
 
-def _image(data: bytes) -> np.ndarray:
+def _image(data: bytes, labels: bool) -> np.ndarray:
     image = open_whole(data)
+    _refuse_unfit(image, labels)
     if image.format == "PPM" and not ((head := _PPM.match(data)) and head[3] == b"255"):
         raise Unreadable(
             "it is a PNM file of text, single bits or another range, whose values would be scaled; save it as PNG"
@@ -96,21 +98,13 @@ def _image(data: bytes) -> np.ndarray:
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def nature(path: Path) -> str:
-    """`lossy` of an image stored with losses, `palette` of indices into a palette, else ''; by content, not by name.
-
-    Raises:
-        Unreadable: it is damaged.
-    """
-    if path.suffix.lower() in _READERS:
-        return ""
-    data = path.read_bytes()
-    if _PGM.match(data):
-        return ""
-    image = open_whole(data)
+def _refuse_unfit(image: Any, labels: bool) -> None:
+    """By content, not by name: losses spoil labels and amounts, and indices into a palette are labels alone."""
     if image.format in LOSSY or "jpeg" in str(image.info.get("compression", "")).lower():
-        return "lossy"
-    return "palette" if image.mode == "P" else ""
+        what = "so its labels are not what they were" if labels else "so its numbers are not what they were"
+        raise Unreadable(f"it is stored with losses (JPEG, WebP), {what}")
+    if image.mode == "P" and not labels:
+        raise Unreadable("it holds indices into a palette, which are no quantities")
 
 
 def read_mat(path: Path, key: str | None) -> np.ndarray:

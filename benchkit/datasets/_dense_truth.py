@@ -10,7 +10,7 @@ import numpy as np
 
 from benchkit.datasets import _dense_normals
 from benchkit.datasets._dense_labels import Labels, coded
-from benchkit.datasets._dense_readers import nature, read_annotators, read_stored
+from benchkit.datasets._dense_readers import read_annotators, read_stored
 from benchkit.datasets.base import Arrays
 from benchkit.images import Unreadable
 
@@ -58,9 +58,7 @@ class Reader:
 
     def labels_of(self, path: Path) -> np.ndarray:
         """The labels that a mask stores, (h, w)."""
-        if nature(path) == "lossy":
-            raise Unreadable("its mask is stored with losses (JPEG, WebP), so its labels are not what they were")
-        stored = coded(read_stored(path, self.settings.mat_key), self.colors)
+        stored = coded(read_stored(path, self.settings.mat_key, labels=True), self.colors)
         if stored.ndim != 2 or stored.dtype.kind not in "uib":
             raise Unreadable(f"its mask is {stored.dtype} {stored.shape}: labels are whole numbers, one a pixel")
         return stored.astype(np.uint8) if stored.dtype.kind == "b" else stored
@@ -101,16 +99,8 @@ class Reader:
         return found
 
     def _quantities(self, path: Path) -> np.ndarray:
-        """Stored numbers that are amounts of something.
-
-        Raises:
-            Unreadable: they are indices into a palette, or stored with losses.
-        """
-        found = nature(path)
-        if found:
-            why = {"palette": "holds indices into a palette", "lossy": "is stored with losses (JPEG, WebP)"}[found]
-            raise Unreadable(f"it {why}, which are no quantities")
-        return read_stored(path, self.settings.mat_key)
+        """Stored numbers that are amounts of something."""
+        return read_stored(path, self.settings.mat_key, labels=False)
 
     def _normals(self, path: Path) -> Arrays:
         if self.settings.intrinsics is not None:

@@ -1,4 +1,5 @@
-"""The table of a Painting Vision folder: which frame has which mask, in which split, of which wall."""
+"""Frames of Painting Vision: how large a model sees them, and the table of a folder: which frame has which mask, in which
+split, of which wall."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._tables import read_table
+from benchkit.datasets.base import DataSettings
 from benchkit.errors import UsageError
+from benchkit.metrics.painting import INFERENCE_SIZE
+from benchkit.settings import setting
 
 LONGEST = 1000  # characters of a path
 COLUMNS = ("file", "mask", "split", "wall_id")
@@ -20,6 +24,18 @@ LAYOUT = (
     "a table root/frames.csv with the columns file,mask,split,wall_id (or frames.json: a list of objects with these keys; "
     "or data_manifest.json), images and index masks at the paths it says, relative to root"
 )
+
+
+@dataclasses.dataclass
+class FrameSettings(DataSettings):
+    """Settings of frames, the protocol's unless said."""
+
+    size: int | None = setting(
+        INFERENCE_SIZE, "the long side of the model's input in pixels (null: the model's own size)"
+    )
+    resize: Literal["crop", "pad", "squash"] | None = setting(
+        "pad", "pad (aspect kept, scored on whole frames: the only one that can be submitted), crop or squash"
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 from benchkit.datasets._dense_labels import Labels, read_classes
 from benchkit.datasets._dense_truth import Reader
 from benchkit.datasets._listing import check_name
-from benchkit.datasets._painting_table import LAYOUT, Frame, find_table, read_frames
-from benchkit.datasets.base import Arrays, Dataset, DataSettings
+from benchkit.datasets._painting_table import LAYOUT, Frame, FrameSettings, find_table, read_frames
+from benchkit.datasets.base import Arrays, Dataset
 from benchkit.errors import UsageError, some
 from benchkit.images import Unreadable, inspect
-from benchkit.metrics.painting import INFERENCE_SIZE, N_CLASSES, VOID
+from benchkit.metrics.painting import N_CLASSES, VOID
 from benchkit.provenance.painting import painting_id
 from benchkit.settings import setting
 
@@ -29,15 +29,9 @@ __all__ = ["LAYOUT", "Painting", "Settings", "build", "class_names"]
 
 
 @dataclasses.dataclass
-class Settings(DataSettings):
+class Settings(FrameSettings):
     """Settings of a folder of frames."""
 
-    size: int | None = setting(
-        INFERENCE_SIZE, "the long side of the model's input in pixels (null: the model's own size)"
-    )
-    resize: Literal["crop", "pad", "squash"] | None = setting(
-        "pad", "pad (aspect kept, scored on whole frames: the only one that can be submitted), crop or squash"
-    )
     table: str | None = setting(
         None, "the table, relative to data.root (frames.csv, frames.json or data_manifest.json)", identity=False
     )

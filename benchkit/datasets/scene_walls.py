@@ -12,15 +12,16 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from benchkit.datasets._dense_labels import read_classes
 from benchkit.datasets._generated import Generated, GeneratedSettings, number_of
+from benchkit.datasets._painting_table import FrameSettings
 from benchkit.datasets.base import Arrays
 from benchkit.errors import UsageError
-from benchkit.metrics.painting import INFERENCE_SIZE, VOID
+from benchkit.metrics.painting import VOID
 from benchkit.progress import track
 from benchkit.provenance.painting import painting_id
 from benchkit.settings import setting
@@ -28,15 +29,9 @@ from benchkit.store.files import write_text
 
 
 @dataclasses.dataclass
-class Settings(GeneratedSettings):
+class Settings(FrameSettings, GeneratedSettings):
     """Settings of the generated walls."""
 
-    size: int | None = setting(
-        INFERENCE_SIZE, "the long side of the model's input in pixels (null: the model's own size)"
-    )
-    resize: Literal["crop", "pad", "squash"] | None = setting(
-        "pad", "pad (aspect kept, scored on whole frames: the only one that can be submitted), crop or squash"
-    )
     n_train: int = setting(120, "frames in the train split")
     n_test: int = setting(60, "frames in the test split")
     side: int = setting(320, "width of a frame in pixels; its height is three quarters of it")
@@ -84,8 +79,6 @@ class SceneWalls(Generated):
 
     def meta(self) -> dict[str, Any]:
         """Class names and the void label."""
-        from pathlib import Path
-
         return {"classes": read_classes(["painting"], Path()), "ignore": VOID}
 
 

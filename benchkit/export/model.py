@@ -204,7 +204,7 @@ def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> 
         interpolation=chosen.interpolation or own.interpolation,
         mean=tuple(mean),
         std=tuple(std),
-        multiple=stride * (conf.model.features.dense_stride if dense else 1),
+        multiple=stride * conf.model.features.dense_stride,
         decoder=data.decoder,
     )
 

@@ -37,7 +37,7 @@ class Projection:
 
     Attributes:
         classes: the shared class of each label.
-        told: shared class -> its labels, by name; of `other` only those that were looked at twice (`near`).
+        told: wall and window -> their labels, by name; all others are `other`.
         near: labels that speak of a wall or a window and are neither by exact name, so they are `other`.
     """
 

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchkit.errors import printable
 from benchkit.metrics.painting import TAXONOMY_VERSION
 from benchkit.registry import find
-from benchkit.submissions.entry import CLOSE, TRIPLE, beats_floor, contradictions, printable
+from benchkit.submissions.entry import CLOSE, FAMILY, TRIPLE, beats_floor, contradictions
 
 Entry = Mapping[str, Any]
 
@@ -35,7 +36,7 @@ def rank(entries: Sequence[tuple[str, Entry]]) -> Board:
     Ties are ordered by name. Equal content under two names is kept once, under the first.
     """
     counts = Counter(_triple(entry) for _, entry in entries)
-    versions = (find("eval", "painting_vision").build.benchmark_version, TAXONOMY_VERSION)
+    versions = (find("eval", FAMILY).build.benchmark_version, TAXONOMY_VERSION)
     chosen = min(counts, key=lambda triple: (triple[:2] != versions, -counts[triple], triple))
     ranked, apart = [], {}
     seen: list[tuple[str, Entry]] = []

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from benchkit.conf.find import configs_dir
-from benchkit.errors import UsageError, reason
+from benchkit.errors import UsageError, printable, reason
 from benchkit.eval import evaluate
 from benchkit.eval.base import Benchmark
 from benchkit.registry import find
 from benchkit.store.files import write_json
 from benchkit.submissions.manifest import EVALUATED, read_json, walls_across
 
+FAMILY = "painting_vision"  # the family that has a board
 HEAD = "head.safetensors"
 TRIPLE = ("benchmark_version", "taxonomy_version", "dataset_id")  # entries are comparable if, and only if, these agree
 CLOSE = 1e-9  # numbers are written with all their digits
@@ -214,9 +215,3 @@ def write_entry(path: Path, entry: Mapping[str, Any]) -> None:
         write_json(path, dict(entry))
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({reason(error)}).") from error
-
-
-def printable(text: Any, most: int = 60) -> str:
-    """Text from a stranger's file for a terminal: what is not printable is escaped, and it is cut."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text)[: 4 * most])
-    return shown if len(shown) <= most else f"{shown[: most - 3]}..."

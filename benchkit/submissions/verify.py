@@ -10,7 +10,7 @@ import numpy as np
 
 from benchkit.conf.find import benchmark_names, find_benchmark
 from benchkit.datasets.painting import Painting, Settings
-from benchkit.errors import BenchkitError
+from benchkit.errors import BenchkitError, printable
 from benchkit.eval._evaluation import compute
 from benchkit.images import Unreadable
 from benchkit.metrics.painting import TAXONOMY_VERSION
@@ -22,17 +22,16 @@ from benchkit.store.outputs import Outputs
 from benchkit.store.table import Table
 from benchkit.submissions.entry import (
     CLOSE,
+    FAMILY,
     HEAD,
     contradictions,
     entry_of,
     family_of,
-    printable,
     refuse,
     trained_head,
 )
 from benchkit.submissions.manifest import differences
 
-FAMILY = "painting_vision"
 ELSEWHERE = ("baselines", "benchkit", "head_log")  # of `extra`: other tags, and what no score depends on
 
 
@@ -140,7 +139,7 @@ def _recomputed(
     found = compute(folder, record, family)
     scored = {**record, "scores": found.scores, "breakdown": found.breakdown, "tag": folder.name}
     anew = entry_of(scored, found.summaries, family.submission(found.summaries))
-    for key in (*(key for key in anew if key not in ("extra", "benchmark_version", "taxonomy_version")),):
+    for key in sorted(anew.keys() - {"extra", "benchmark_version", "taxonomy_version"}):
         yield from _unequal(key, entry[key], anew[key])
     for key in (key for key in anew["extra"] if key not in ELSEWHERE):
         yield from _unequal(f"extra/{key}", entry["extra"].get(key), anew["extra"][key])
