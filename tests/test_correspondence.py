@@ -10,14 +10,20 @@ import pytest
 import torch
 from PIL import Image
 
+from benchkit.backbones.base import Preprocess
+from benchkit.conf.build import build
+from benchkit.datasets.warped import Settings as WarpedSettings
+from benchkit.datasets.warped import Warped
 from benchkit.errors import BenchkitError, RunError
 from benchkit.eval import evaluate
 from benchkit.eval.correspondence import Correspondence, Settings
 from benchkit.export import export
+from benchkit.export.model import input_preprocess
 from benchkit.geometry import homography as geometry
 from benchkit.heads.match import Settings as MatchSettings
 from benchkit.heads.solvers.grid_matches import match
 from benchkit.metrics import correspondence as scores_of
+from benchkit.provenance.record import read_record
 from benchkit.registry import find
 from benchkit.store.items import ArrayItems
 from benchkit.store.table import Table
@@ -158,6 +164,12 @@ class TestMatch:
         assert alone.tolist() == [0]  # one cell has no second nearest
 
 
+class Own(Warped):
+    """A user's own pairs: another data set has none of the family's settings."""
+
+    Settings = WarpedSettings
+
+
 def run(tmp_path: Path, conf: str, *arguments: str, random: bool = False, tag: str = "t") -> dict[str, Any]:
     (end,) = export(
         conf, "correspondence", arguments=arguments, random=random, tag=tag, outputs=tmp_path, say=lambda _: None
@@ -205,9 +217,19 @@ class TestWholeWay:
         other = component.build(component.settings(root=str(tmp_path / "photos"), side=60, seed=1))
         assert (other.target("a.png")["homography"] != data.target("a.png")["homography"]).any()
 
+    def test_beside_a_benchmark_that_crops_each_keeps_its_own_frame(self, tmp_path: Path):
+        ends = export("color_histogram", ["correspondence", "classification"], outputs=tmp_path, say=lambda _: None,
+                      arguments=["data.n_test=24", "benchmarks.classification.data.n_train=24"])  # fmt: skip
+        frames = [read_record(end.folder)["backbone"]["identity"]["preprocess"]["resize"] for end in ends]
+        assert frames == ["squash", "crop"]
+
     def test_a_crop_is_refused(self, tmp_path: Path):
-        with pytest.raises(BenchkitError, match="keypoints of whole views"):
-            run(tmp_path, "color_histogram", "data.resize=crop", "data.n_test=2")
+        """Whole views without a word, also of a data set of one's own; a short side would be a crop."""
+        for setting in ("data.resize=crop", "data.resize_short=256"):
+            with pytest.raises(BenchkitError, match="keypoints of whole views"):
+                run(tmp_path, "color_histogram", setting, "data.n_test=2")
+        conf = build("color_histogram", "correspondence", ["data.name=test_correspondence.Own"])
+        assert input_preprocess(conf, Preprocess(), 16, "m").resize == "squash"
 
     @pytest.mark.data
     @pytest.mark.slow

@@ -41,7 +41,7 @@ class Correspondence(Benchmark):
     level = "geometry"
     source = "warped planes of VisBench: recall of matches under a known homography"
     defaults: Mapping[str, Any] = {
-        "data": {"name": "warped", "resize": "squash"},
+        "data": {"name": "warped"},
         "model": {"head": {"name": "match"}},
     }
     folder = "warped"

@@ -77,10 +77,6 @@ class Job:
     def _check_head(self) -> None:
         """A train split exactly where the head learns; resolved in the settings, so that conf.yaml shows it."""
         data, head = self.conf.data.settings, self.conf.head.name
-        if self.family.whole_views and data.resize == "crop":
-            raise UsageError(
-                f"{self.conf.benchmark} scores keypoints of whole views: use data.resize=squash or pad, not crop."
-            )
         self.family.check_head(head, self.head.gives)
         self.has_train = self.head.trains or self.head.votes
         wants, features = self.head.wants(), self.conf.model.features

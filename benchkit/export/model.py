@@ -196,10 +196,14 @@ def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> 
             f"say how images of {name} are normalised: model.backbone.mean and .std, three numbers each in the 0..1 "
             "range, as it was trained. They cannot be inferred, and another model's give wrong numbers silently."
         )
-    dense = conf.family_component.build.dense  # the whole short side is scored, in one frame for all models
+    family = conf.family_component.build
+    dense = family.dense  # the whole short side is scored, in one frame for all models
+    resize = data.resize or ("crop" if data.resize_short or dense else "squash" if family.whole_views else own.resize)
+    if family.whole_views and resize == "crop":
+        raise UsageError(f"{conf.benchmark} scores keypoints of whole views: use data.resize=squash or pad, not crop.")
     return Preprocess(
         size=size,
-        resize=data.resize or ("crop" if data.resize_short or dense else own.resize),  # a short side means a crop
+        resize=resize,  # a short side means a crop
         short=data.resize_short or (size if dense else int(size / own.crop_pct)),
         interpolation=chosen.interpolation or own.interpolation,
         mean=tuple(mean),

@@ -90,7 +90,9 @@ def _backbone_key(job: Job) -> str:
     model = {k: v for k, v in view["model"].items() if k not in ("features", "head")}
     data = {k: view["data"][k] for k in ("size", "resize", "resize_short", "decoder", "on_error")}
     features = job.conf.model.features
-    return identity_hash([model, data, job.family.dense, features.dense_dtype, features.dense_stride])
+    return identity_hash(
+        [model, data, job.family.dense, job.family.whole_views, features.dense_dtype, features.dense_stride]
+    )
 
 
 def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome | BenchkitError]:
