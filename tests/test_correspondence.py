@@ -98,7 +98,7 @@ class TestScores:
         fields = {"keypoints0": points, "keypoints1": points, "matches0": np.array(matches, np.int32)}
         truth = np.tile(np.array([[1, 0, 12.0], [0, 1, 0], [0, 0, 1]]), (2, 1, 1))
         names = ["a", "b"]
-        return ArrayItems(names, fields), ArrayItems(names, {"homography": truth, "size": np.full((2, 2), 30.0)}, {})
+        return ArrayItems(names, fields), ArrayItems(names, {"homography": truth, "size0": np.full((2, 2), 30.0)}, {})
 
     def test_pooled_over_matches_and_an_item_without_any_has_0(self):
         """a: 5 -> 17, matched to 15 (2 off), 15 -> 27, to 5 (22 off), none; b: no match."""

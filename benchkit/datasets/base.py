@@ -54,11 +54,15 @@ class Dataset:
         generated: True when images come from a generator; then tables say so.
         maps: fields of `target` that are pixel maps (h, w) or (h, w, C) in the frame of the image's file, upright.
         stacks: those of `maps` that are several, one per annotator, (A, h, w); A may vary between items.
+        map_views: for fields of `maps`, which of the item's views they are maps of, where it is not the first.
+        given: fields of `target` that a head may read before it predicts: query points, what is valid.
     """
 
     generated = False
     maps: tuple[str, ...] = ()
     stacks: tuple[str, ...] = ()
+    map_views: Mapping[str, int] = {}
+    given: tuple[str, ...] = ()
     settings: Any
 
     def items(self, split: str) -> list[str]:
@@ -107,6 +111,18 @@ class Dataset:
     def target(self, item: str) -> Arrays:
         """Truth of one item: arrays by field name."""
         raise NotImplementedError
+
+    def map_fields(self, item: str) -> tuple[str, ...]:
+        """Those of `maps` that the item's truth has; where `target` leaves maps out, since `field` reads them one by one."""
+        return tuple(name for name in self.maps if name in self.target(item)) if self.maps else ()
+
+    def field(self, item: str, name: str) -> np.ndarray:
+        """One map of the item's truth."""
+        return self.target(item)[name]
+
+    def map_shape(self, item: str, name: str) -> tuple[int, ...] | None:
+        """The shape of a map that is not pixel by pixel, (h, w, ...); None where its sides are its view's."""
+        return None
 
     def target_paths(self, item: str) -> tuple[Path, ...]:
         """The files that the item's truth is read from; while their sizes and times stay they are not examined again."""

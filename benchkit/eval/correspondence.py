@@ -148,7 +148,7 @@ class Correspondence(Benchmark):
         """A grid of points of the first view, matched to where they truly are."""
         fields: dict[str, list[np.ndarray]] = {field: [] for field in self.needs}
         for row in range(len(targets.names)):
-            width, height = np.asarray(targets.item("size", row))
+            width, height = np.asarray(targets.item("size0", row))
             x, y = np.meshgrid((np.arange(4) + 0.5) * width / 4, (np.arange(4) + 0.5) * height / 4)
             points0 = np.stack([x.ravel(), y.ravel()], axis=1)
             values: tuple[np.ndarray, ...] = (
@@ -166,7 +166,7 @@ class Correspondence(Benchmark):
         from benchkit.viz import matches as viz
 
         pair = (prediction["keypoints0"], prediction["keypoints1"], prediction["matches0"])
-        viz.draw_matches(axes, *pair, np.asarray(target["homography"]), np.asarray(target["size"]), image)
+        viz.draw_matches(axes, *pair, np.asarray(target["homography"]), np.asarray(target["size0"]), image)
 
 
 build = Correspondence

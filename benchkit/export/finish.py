@@ -163,14 +163,21 @@ def _predict(
             if job.family.floor_head:
                 whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
             with _features(job, build, keys, truth.names, preprocess) as features:
+                head.read_given(_given(job, truth))
                 head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
-    with _features(job, build, keys, items, preprocess) as features:
+    with _features(job, build, keys, items, preprocess) as features, Table(build / "targets.h5", "targets") as table:
+        head.read_given(_given(job, TableItems(table, items)))
         fields = head.predict(key, features, FIT_THREADS)
         log = head.log()
         whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
         write_table(build / "predictions.h5", "predictions", items, fields, whole, head.meta())
     _write_state(head, build / "head.safetensors")
     return log
+
+
+def _given(job: Job, truth: TableItems) -> ArrayItems:
+    """What a head may know of the truth."""
+    return ArrayItems(truth.names, {name: truth.read(name) for name in job.dataset.given if name in truth})
 
 
 def _features(

@@ -56,8 +56,9 @@ class Split:
         if truth is not None and (self.dataset.maps or truth.derive):
             columns = self._maps(items, truth)
         else:
-            targets = [self.dataset.target(item) for item in items]
-            columns = {field: stacked([t[field] for t in targets]) for field in (targets[0] if targets else ())}
+            columns = self._fields(items)
+            for name in self._left_out(items):
+                columns[name] = stacked([self.dataset.field(item, name) for item in items])
         categories = [self.dataset.category(item) for item in items]
         for name in categories[0] if categories else ():
             columns[f"category/{name}"] = [c[name] for c in categories]
@@ -65,8 +66,23 @@ class Split:
         columns["views"] = ["\n".join(self.dataset.views(item)) for item in items]
         return columns
 
+    def _fields(self, items: Sequence[str]) -> dict[str, Column]:
+        """Columns of what `target` gives, in memory."""
+        targets = [self.dataset.target(item) for item in items]
+        return {field: stacked([t[field] for t in targets]) for field in (targets[0] if targets else ())}
+
+    def _left_out(self, items: Sequence[str]) -> list[str]:
+        """The maps that `target` leaves to `field`."""
+        if not items or not self.dataset.maps:
+            return []
+        there = self.dataset.target(items[0])
+        return [name for name in self.dataset.map_fields(items[0]) if name not in there]
+
     def _maps(self, items: Sequence[str], truth: FramedTruth) -> dict[str, Column]:
         """Columns of pixel maps, one map in memory at a time; each is made once where its shape is known beforehand."""
+        left_out = [] if truth.derive else self._left_out(items)
+        if left_out:
+            return {**self._fields(items), **{name: self._alone(items, truth, name) for name in left_out}}
         columns: dict[str, Column] = {}
         for field, sample in truth(items[0]).items() if items else ():
             each = functools.partial(_each, items, truth, field)
@@ -79,8 +95,18 @@ class Split:
                 columns[field] = Ragged(sample.dtype, sample.ndim, each, shapes)
         return columns
 
-    def _size(self, item: str) -> tuple[int, int]:
-        facts = self.facts[self.dataset.views(item)[0]]
+    def _alone(self, items: Sequence[str], truth: FramedTruth, name: str) -> Column:
+        """The column of a map that is read by itself."""
+        sample = truth.field(items[0], name)
+        view = self.dataset.map_views.get(name, 0)
+        shapes = [self.dataset.map_shape(i, name) or (*self._size(i, view), *sample.shape[2:]) for i in items]
+        each = functools.partial(_alone_each, items, truth, name)
+        if len(set(shapes)) == 1:
+            return Rows(sample.dtype, sample.shape, (value[None] for value in each()))
+        return Ragged(sample.dtype, sample.ndim, each, shapes)
+
+    def _size(self, item: str, view: int = 0) -> tuple[int, int]:
+        facts = self.facts[self.dataset.views(item)[view]]
         return facts.height, facts.width
 
     def truth(self, items: Sequence[str]) -> ArrayItems:
@@ -132,6 +158,10 @@ def _each(items: Sequence[str], truth: FramedTruth, field: str) -> Iterator[np.n
     return (np.asarray(truth(item)[field]) for item in items)
 
 
+def _alone_each(items: Sequence[str], truth: FramedTruth, name: str) -> Iterator[np.ndarray]:
+    return (np.asarray(truth.field(item, name)) for item in items)
+
+
 def stacked(values: Sequence[np.ndarray]) -> Column:
     """One array where all shapes agree, else a ragged column."""
     arrays = [np.asarray(v) for v in values]
@@ -158,14 +188,17 @@ def check_duplicates(train: Split | None, test: Split, allow: bool) -> dict[str,
         UsageError: there are some and `allow` is False; names them.
     """
     by_bytes: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    named: dict[str, set[str]] = defaultdict(set)
     splits = [s for s in (train, test) if s is not None]
     for split in splits if train is None or train.name != test.name else [test]:
         for item in split.items:
-            for facts in (split.facts[view] for view in split.dataset.views(item)):
+            for view in split.dataset.views(item):
+                facts = split.facts[view]
                 if not facts.problem:  # all empty files are equal
                     by_bytes[facts.sha256].append((split.name, item))
-    repeated = {k: v for k, v in by_bytes.items() if len(set(v)) > 1}
-    across = [v for v in repeated.values() if len({split for split, _ in v}) > 1]
+                    named[facts.sha256].add(view)
+    across = [v for v in by_bytes.values() if len({split for split, _ in v}) > 1]
+    repeated = {k: v for k, v in by_bytes.items() if len(set(v)) > 1 and (len(named[k]) > 1 or v in across)}
     labels = [v for v in repeated.values() if len({test.dataset.label(item) for _, item in v}) > 1]
     counts = {"same_split": len(repeated) - len(across), "across_splits": len(across), "two_labels": len(labels)}
     if (across or labels) and not allow:

@@ -47,6 +47,11 @@ class FramedTruth:
         fields = {name: self._framed(name, value) if name in maps else value for name, value in target.items()}
         return fields if self.complete is None else dict(self.complete(fields))
 
+    def field(self, item: str, name: str) -> np.ndarray:
+        """One map that `Dataset.target` leaves out; of another grid than the view's pixels as it is."""
+        value = self.dataset.field(item, name)
+        return value if self.dataset.map_shape(item, name) is not None else self._framed(name, value)
+
     def _framed(self, name: str, value: np.ndarray) -> np.ndarray:
         if name in self.dataset.stacks:
             return np.stack([self.preprocess.framed(each) for each in value])

@@ -93,6 +93,11 @@ class Head:
     def read_texts(self, embeddings: np.ndarray) -> None:
         """Take the embeddings of the prompts that `prepare` returned, float32 (P, D), in their order."""
 
+    def read_given(self, given: Items) -> None:
+        """Take the fields of the truth that a head may know (`Dataset.given`), of the very items that are fitted or predicted
+        next, in their order; called before each `fit` and `predict`.
+        """
+
     def fit(self, key: str, features: Items, truth: Items, seed: int, threads: int) -> None:
         """Learn from the train items (heads with `trains` or `votes`).
 
