@@ -16,7 +16,7 @@ from typing import Any
 
 from benchkit.errors import UsageError
 
-KINDS = ("datasets", "backbones", "heads", "eval")
+KINDS = ("datasets", "backbones", "heads", "estimators", "eval")
 
 
 @dataclasses.dataclass(frozen=True)
