@@ -15,8 +15,9 @@ from benchkit.errors import UsageError
 
 Layer = int | str  # a number, or FINAL
 FINAL = "final"
-POOLS = ("cls", "mean", "attn", "proj", "patch", "masks", "logits", "text")
+POOLS = ("cls", "mean", "attn", "proj", "patch", "masks", "logits", "text", "keypoints", "descriptors")
 DENSE = ("patch", "masks")  # pools that are maps
+POINTS = ("keypoints", "descriptors")  # pools of local features: as many rows as the image has points
 _KEY = re.compile(rf"(?P<pool>{'|'.join(POOLS)})@(?P<layer>\d+|{FINAL})(?P<norm>\+norm)?")
 
 
@@ -25,7 +26,8 @@ class FeatureKey:
     """One kind of feature.
 
     Attributes:
-        pool: one of POOLS; `patch` is the dense map and `masks` that of a segmentation model's classes, the others are vectors.
+        pool: one of POOLS; `patch` is the dense map and `masks` that of a segmentation model's classes, `keypoints` and
+            `descriptors` are rows of local features, the others are vectors.
         layer: block or stage from 0, or "final".
         norm: the model's final norm is applied to this inner layer; never with "final", which includes it.
     """
@@ -48,6 +50,11 @@ class FeatureKey:
     def dense(self) -> bool:
         """Whether the feature is a map (B, C, h, w) rather than a vector (B, C)."""
         return self.pool in DENSE
+
+    @property
+    def points(self) -> bool:
+        """Whether the feature is a row per keypoint, (n, C), of its own length for each image."""
+        return self.pool in POINTS
 
     @classmethod
     def parse(cls, text: str) -> FeatureKey:
@@ -143,6 +150,24 @@ def plan_keys(request: Any, pool: str, norm: bool, kind: str, backbone_info: Bac
     for layer in layers:
         _check(chosen, layer, norm, backbone_info)
     return [FeatureKey(chosen, layer, norm and layer != FINAL) for layer in layers]
+
+
+def plan_points(request: Any, head: str, backbone_info: BackboneInfo) -> list[FeatureKey]:
+    """The keys of a head that reads local features.
+
+    Raises:
+        UsageError: the backbone finds no keypoints, or the conf asks for layers.
+    """
+    if any(pool not in backbone_info.pools for pool in POINTS):
+        raise UsageError(
+            f"the head {head} reads local features, and {backbone_info.name} finds no keypoints: take a model that does "
+            "(such as --conf sift), or the head match, which compares the cells of a grid."
+        )
+    if request != FINAL:
+        raise UsageError(
+            f"model.features.layers={request}: {backbone_info.name} finds keypoints, which have no layers; leave it out."
+        )
+    return [FeatureKey(pool) for pool in POINTS]
 
 
 def plan_fixed(pool: str, request: Any, chosen_pool: str, head: str, backbone_info: BackboneInfo) -> list[FeatureKey]:

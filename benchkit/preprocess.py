@@ -14,7 +14,8 @@ import numpy as np
 
 from benchkit.errors import UsageError
 
-RESIZES = ("crop", "pad", "squash")
+RESIZES = ("crop", "pad", "short", "native", "squash")
+PADDED = ("pad", "short", "native")  # aspect kept, the whole image, padded to a multiple
 INTERPOLATIONS = {"bilinear": "bilinear", "bicubic": "bicubic", "nearest": "nearest-exact"}  # torch's names; its
 # "nearest" samples cell corners instead of centres, half a pixel beside PIL's
 _STRETCHED = 16  # resized images of more than so many crops (1 x 5000 pixels) are only made where the crop will be
@@ -34,9 +35,9 @@ class Preprocess:
     Attributes:
         size: side of the input in pixels (the long side with `pad`).
         resize: crop: short side to `short`, then the central size x size. pad: long side to `size`, aspect kept, padded
-            with the mean colour at the right and bottom to a multiple of `multiple`. squash: size x size, aspect not
-            kept.
-        short: short side before the crop.
+            with the mean colour at the right and bottom to a multiple of `multiple`. short: the same with the short side to
+            `short`. native: the same at the image's own size. squash: size x size, aspect not kept.
+        short: short side before the crop, or of `short`.
         interpolation: bilinear, bicubic or nearest; always antialiased.
         mean, std: of the normalisation, three each, in the 0..1 range.
         multiple: patch size or stride that padded sides are a multiple of.
@@ -57,7 +58,7 @@ class Preprocess:
 
     def __post_init__(self) -> None:
         if self.resize not in RESIZES:
-            raise UsageError(f"data.resize={self.resize} is not one of {', '.join(RESIZES)}.")
+            raise UsageError(f"data.resize={self.resize} is not one of crop, pad, native, squash.")
         if self.interpolation not in INTERPOLATIONS:
             raise UsageError(f"model.preprocess.interpolation={self.interpolation}: use {', '.join(INTERPOLATIONS)}.")
         if self.decoder not in ("fast", "pil"):
@@ -80,15 +81,17 @@ class Preprocess:
         """Height and width after the resize, before crop or padding."""
         if self.resize == "squash":
             return self.size, self.size
+        if self.resize == "native":
+            return height, width
         if self.resize == "crop":
             ratio, target = min(height, width), self.short
             return (target, int(target * width / ratio)) if height <= width else (int(target * height / ratio), target)
-        scale = self.size / max(height, width)
+        scale = self.short / min(height, width) if self.resize == "short" else self.size / max(height, width)
         return max(1, round(height * scale)), max(1, round(width * scale))
 
     def shape(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of the model's input for an image of this size."""
-        if self.resize != "pad":
+        if self.resize not in PADDED:
             return self.size, self.size
         h, w = self.resized(height, width)
         return math.ceil(h / self.multiple) * self.multiple, math.ceil(w / self.multiple) * self.multiple
@@ -99,7 +102,7 @@ class Preprocess:
 
     def extent(self, height: int, width: int) -> tuple[float, float]:
         """The share of the input's height and width that shows the image; below 1 where it is padded."""
-        if self.resize != "pad":
+        if self.resize not in PADDED:
             return 1.0, 1.0
         (h, w), (padded_h, padded_w) = self.resized(height, width), self.shape(height, width)
         return h / padded_h, w / padded_w
@@ -135,7 +138,7 @@ class Preprocess:
             view = functional.resize(view, target, interpolation=mode, antialias=True)
         if self.resize == "crop":
             view = functional.center_crop(view, [self.size, self.size])
-        elif self.resize == "pad":
+        elif self.resize in PADDED:
             view = self._padded(view, self.shape(*image.shape[:2]))
         return view[0]
 

@@ -224,10 +224,19 @@ class TestWholeWay:
         assert frames == ["squash", "crop"]
 
     def test_a_crop_is_refused(self, tmp_path: Path):
-        """Whole views without a word, also of a data set of one's own; a short side would be a crop."""
-        for setting in ("data.resize=crop", "data.resize_short=256"):
-            with pytest.raises(BenchkitError, match="keypoints of whole views"):
-                run(tmp_path, "color_histogram", setting, "data.n_test=2")
+        """Whole views without a word, also of a data set of one's own; a short side keeps the aspect."""
+        with pytest.raises(BenchkitError, match="keypoints of whole views"):
+            run(tmp_path, "color_histogram", "data.resize=crop", "data.n_test=2")
+        for given, resize in (
+            ("data.resize_short=96", "short"),
+            ("data.size=96", "squash"),
+            ("data.resize=native", "native"),
+        ):
+            conf = build("color_histogram", "correspondence", [given])
+            assert input_preprocess(conf, Preprocess(), 16, "m").resize == resize
+        for given, resize in (("data.size=96", "pad"), ("data.limit=2", "native")):
+            conf = build("color_histogram", "correspondence", [given])
+            assert input_preprocess(conf, Preprocess(resize="native"), 1, "sift").resize == resize
         conf = build("color_histogram", "correspondence", ["data.name=test_correspondence.Own"])
         assert input_preprocess(conf, Preprocess(), 16, "m").resize == "squash"
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchkit.errors import UsageError
 from benchkit.features import FINAL, FeatureKey, Layer
 
-Features = dict[str, Tensor]
+Features = dict[str, Any]  # tensors by feature key; of keypoints and descriptors a list of one per image
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Preprocess:
     """How a model wants its images: RGB in 0..1, resized, cropped, normalised.
 
     `resize` crop: the short side to size / crop_pct, then the central size x size. squash: the whole image to
-    size x size. `data.resize`, where somebody sets it, goes first.
+    size x size. native: as it is, at any size. `data.resize`, where somebody sets it, goes first.
     """
 
     size: int = 224
@@ -29,7 +29,7 @@ class Preprocess:
     mean: tuple[float, ...] | None = (0.485, 0.456, 0.406)  # None: nobody said it, and it cannot be inferred
     std: tuple[float, ...] | None = (0.229, 0.224, 0.225)
     crop_pct: float = 0.875
-    resize: Literal["crop", "squash"] = "crop"
+    resize: Literal["crop", "squash", "native"] = "crop"
 
 
 class Label(NamedTuple):
@@ -72,6 +72,8 @@ class Backbone(nn.Module):
         can_norm: whether `inner_norm`, the model's final norm, fits inner layers.
         labels: classes of `logits@final` (or `masks@final`) in their order; empty where there are none or nobody names them.
         logit_scale, logit_bias: of an image-text model: its logits are scale x cosine + bias; else None.
+        local_features: what kind of keypoints and descriptors `points` gives (sift, aliked); "" for none.
+        max_points, descriptor_size: the most keypoints of an image, and numbers of a descriptor.
         masks_are: what `masks@final`, a map per class, holds: "logits", or "probabilities" (any numbers that are added).
     """
 
@@ -91,6 +93,9 @@ class Backbone(nn.Module):
     logit_scale: float | None = None
     logit_bias: float | None = None
     masks_are: Literal["logits", "probabilities"] = "logits"
+    local_features: str = ""
+    max_points: int = 0
+    descriptor_size: int = 0
 
     def inner_norm(self, values: Tensor) -> Tensor:
         """The model's final norm over the last axis of an inner layer's tokens; only where `can_norm`."""
@@ -104,6 +109,17 @@ class Backbone(nn.Module):
         raise UsageError(
             f"{self.name} has no text tower: zero-shot needs an image-text model, such as a CLIP or SigLIP."
         )
+
+    def points(self, image: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Local features of each image, the surest first: keypoints (n, 5) and descriptors (n, descriptor_size).
+
+        A keypoint is x and y in pixels of the input, the corner of the top-left pixel at (0, 0); score; scale in pixels and
+        angle in radians, 0 where the detector gives none. Descriptors are compared by their cosine.
+
+        Args:
+            image: (B, 3, H, W) float, normalised.
+        """
+        raise NotImplementedError
 
     def tokens(self, image: Tensor, layers: list[Layer]) -> list[Any]:
         """One `Tokens` (or a pair cls, map) per layer, in order, from one forward.
@@ -122,13 +138,17 @@ class Backbone(nn.Module):
             keys: feature keys.
 
         Returns:
-            {key: (B, C) vector or (B, C, h, w) map}. Whether the values are finite is left to the caller, who knows
-            the names of the rows.
+            {key: (B, C) vector or (B, C, h, w) map; of keypoints and descriptors a list of B (n, C)}. Whether the values
+            are finite is left to the caller, who knows the names of the rows.
 
         Raises:
             UsageError: the model gives no such feature, or something of another shape or dtype than it should.
         """
         parsed = [FeatureKey.parse(key) if isinstance(key, str) else key for key in keys]
+        if any(key.points for key in parsed):
+            others = [key for key in parsed if not key.points]
+            rest = self.forward(image, others) if others else {}
+            return {**rest, **self._points(image, [key for key in parsed if key.points])}
         layers = list(dict.fromkeys(key.layer for key in parsed))
         given = self.tokens(image, layers)
         if not isinstance(given, list | tuple) or len(given) != len(layers):
@@ -138,6 +158,19 @@ class Backbone(nn.Module):
         for key in parsed:
             self._check(key, features[str(key)], len(image))
         return features
+
+    def _points(self, image: Tensor, keys: list[FeatureKey]) -> dict[str, Any]:
+        found = self.points(image)
+        if len(found) != len(image):
+            raise UsageError(f"{self.name}: points() gave {len(found)} results for {len(image)} images.")
+        for keypoints, descriptors in found:
+            shapes = tuple(keypoints.shape), tuple(descriptors.shape)
+            if shapes != ((len(keypoints), 5), (len(keypoints), self.descriptor_size)):
+                raise UsageError(
+                    f"{self.name}: keypoints and descriptors have shapes {shapes[0]} and {shapes[1]}, not (n, 5) and "
+                    f"(n, {self.descriptor_size})."
+                )
+        return {str(key): [pair[key.pool == "descriptors"] for pair in found] for key in keys}
 
     def _as_tokens(self, layer: Layer, entry: Any) -> Tokens:
         if isinstance(entry, tuple | list) and 2 <= len(entry) <= 4:
@@ -178,11 +211,18 @@ class Backbone(nn.Module):
 
     @torch.inference_mode()
     def shapes(self, height: int, width: int, keys: Iterable[FeatureKey | str]) -> dict[str, tuple[int, ...]]:
-        """The shape of one row of each feature for images of that size, found by one forward of one black image."""
+        """The shape of one row of each feature for images of that size, found by one forward of one black image; of
+        keypoints and descriptors the largest there can be.
+        """
+        parsed = [FeatureKey.parse(key) if isinstance(key, str) else key for key in keys]
+        widths = {"keypoints": 5, "descriptors": self.descriptor_size}
+        points: dict[str, tuple[int, ...]] = {str(k): (self.max_points, widths[k.pool]) for k in parsed if k.points}
+        if not (others := [key for key in parsed if not key.points]):
+            return points
         some = next(self.parameters(), None)
         device, dtype = ("cpu", torch.float32) if some is None else (some.device, some.dtype)
-        features = self(torch.zeros(1, 3, height, width, device=device, dtype=dtype), keys)
-        return {key: tuple(value.shape[1:]) for key, value in features.items()}
+        features = self(torch.zeros(1, 3, height, width, device=device, dtype=dtype), others)
+        return {**points, **{key: tuple(value.shape[1:]) for key, value in features.items()}}
 
 
 def module_state_hash(module: nn.Module) -> str:

@@ -24,10 +24,15 @@ class DataSettings:
     train_split: str = setting("auto", "the split that heads learn from (train); none for heads that learn nothing")
     limit: int | None = setting(None, "at most so many items per split, stratified, by the hash of their names")
     size: int | None = setting(None, "side of the model's input in pixels (default: the model's own)")
-    resize: Literal["crop", "pad", "squash"] | None = setting(
-        None, "crop (short side, then centre crop), pad (long side, aspect kept) or squash (default: the model's own)"
+    resize: Literal["crop", "pad", "native", "squash"] | None = setting(
+        None,
+        "crop (short side, then centre crop), pad (long side, aspect kept), native (as it is) or squash (default: the "
+        "model's own)",
     )
-    resize_short: int | None = setting(None, "short side before the crop in pixels (default: size over the crop_pct)")
+    resize_short: int | None = setting(
+        None,
+        "short side in pixels: before the crop (default: size over the crop_pct), or of pad in place of the long one",
+    )
     decoder: Literal["fast", "pil"] = setting(
         "fast", "fast (within 2/255 of PIL after resizing) or pil (exactly PIL's pixels)"
     )

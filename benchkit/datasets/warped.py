@@ -137,7 +137,7 @@ class Warped(Dataset):
         """`homography`: float64 (3, 3), from the first view's pixels to the second's; `size0`, `size1`: float64 (2,), width
         and height; `scale0`, `scale1`: 1, from pixels to the scored frame.
         """
-        size, scale = np.full(2, float(self.settings.side)), np.float64(1)
+        size, scale = np.full(2, float(self.settings.side)), np.ones(())
         return {"homography": self._matrix(item), "size0": size, "size1": size, "scale0": scale, "scale1": scale}
 
     def group(self, item: str) -> str:

@@ -24,6 +24,7 @@ from benchkit.export.job import Job
 from benchkit.export.split import Split, check_left
 from benchkit.export.texts import read_texts
 from benchkit.export.truth import FramedTruth
+from benchkit.features import FeatureKey
 from benchkit.heads.base import Head
 from benchkit.preprocess import Preprocess
 from benchkit.provenance.record import NAME, sealed
@@ -35,6 +36,7 @@ from benchkit.store.features import TagFeatures, write_features
 from benchkit.store.files import link_or_copy, put_in_place, replacing, sync, write_json
 from benchkit.store.items import ArrayItems, TableItems
 from benchkit.store.maps import Maps
+from benchkit.store.points import Points
 from benchkit.store.table import Table, write_table
 
 if TYPE_CHECKING:
@@ -190,6 +192,9 @@ def _features(
         return contextlib.nullcontext(_pooled(job, build, keys, items))
     views = [view for item in items for view in job.dataset.views(item)[: job.head.wants().views]]
     sizes = [(job.facts[view].height, job.facts[view].width) for view in views]
+    if keys and FeatureKey.parse(keys[0]).points:
+        resized = np.array([preprocess.resized(*size) for size in sizes]).reshape(-1, 2)
+        return Points(build, views, (np.array(sizes).reshape(-1, 2) / resized)[:, ::-1], np.array(sizes))
     frames = np.array([preprocess.frame(*size) for size in sizes], np.int32).reshape(-1, 2)
     extents = np.array([preprocess.extent(*size) for size in sizes]).reshape(-1, 2)
     return Maps(build, items if len(views) == len(items) else views, views, keys, frames, extents)

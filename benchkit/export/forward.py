@@ -120,7 +120,7 @@ class Forward:
         features = self._features(good) if good else {}
         reasons = [d.problem for d in batch]
         position = {id(d): i for i, d in enumerate(good)}
-        finite = {key: np.isfinite(value.reshape(len(value), -1)).all(axis=1) for key, value in features.items()}
+        finite = {key: [bool(np.isfinite(each).all()) for each in value] for key, value in features.items()}
         for row, item in enumerate(batch):
             if not item.problem and not all(f[position[id(item)]] for f in finite.values()):
                 reasons[row] = self._not_finite(item)
@@ -154,6 +154,8 @@ class Forward:
         return features[key][position[id(item)]]
 
     def _row_shape(self, key: str, features: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+        if FeatureKey.parse(key).points:  # no image, no points
+            return (0, *self.shapes[key][1:])
         return features[key].shape[1:] if key in features else self.shapes[key]
 
     def _features(self, good: list[Decoded]) -> dict[str, np.ndarray]:
@@ -162,7 +164,11 @@ class Forward:
         pixels = self.torch.stack([row.permute(1, 2, 0) for row in rows]).permute(0, 3, 1, 2)  # channels-last, one copy
         outputs = self._answered(pixels)
         with np.errstate(over="ignore"):  # an overflow shows as infinity and is reported with the item's name
-            return {key: value[: len(good)].astype(self.dtype(key)) for key, value in outputs.items()}
+            return {key: self._stored(key, value[: len(good)]) for key, value in outputs.items()}
+
+    def _stored(self, key: str, value: Any) -> Any:
+        dtype = self.dtype(key)
+        return [each.astype(dtype) for each in value] if isinstance(value, list) else value.astype(dtype)
 
     def _run(self, pixels: Any) -> dict[str, np.ndarray]:
         torch = self.torch
@@ -170,7 +176,13 @@ class Forward:
         with torch.inference_mode(), torch.autocast(self.device.type, amp, enabled=amp is not None):
             inputs = self.preprocess.normalise(pixels.to(self.device, non_blocking=True), self._buffer(pixels.shape))
             outputs = self.net(inputs, self.keys)
-            return {str(key): self._coarser(str(key), value.float()).cpu().numpy() for key, value in outputs.items()}
+            return {str(key): self._on_host(str(key), value) for key, value in outputs.items()}
+
+    def _on_host(self, key: str, value: Any) -> Any:
+        """Arrays (B, ...); of local features a list of B."""
+        if isinstance(value, list):
+            return [each.float().cpu().numpy() for each in value]
+        return self._coarser(key, value.float()).cpu().numpy()
 
     def _coarser(self, key: str, value: Any) -> Any:
         stride = self._stride(key)

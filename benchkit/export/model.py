@@ -21,9 +21,9 @@ from benchkit.errors import UsageError
 from benchkit.export.forward import Forward
 from benchkit.export.job import Job
 from benchkit.export.probe import probe
-from benchkit.features import FeatureKey, plan_fixed, plan_keys
+from benchkit.features import FeatureKey, plan_fixed, plan_keys, plan_points
 from benchkit.heads.base import ModelSide
-from benchkit.preprocess import Preprocess
+from benchkit.preprocess import PADDED, Preprocess
 from benchkit.provenance.code import code_hash
 from benchkit.provenance.identity import identity_hash
 from benchkit.registry import names
@@ -71,11 +71,11 @@ class LoadedModel:
             "preprocess": {
                 "size": pre.size,
                 "resize": pre.resize,
-                "short": pre.short if pre.resize == "crop" else None,
+                "short": pre.short if pre.resize in ("crop", "short") else None,
                 "interpolation": pre.interpolation,
                 "mean": list(pre.mean),
                 "std": list(pre.std),
-                "multiple": pre.multiple if pre.resize == "pad" else None,
+                "multiple": pre.multiple if pre.resize in PADDED else None,
                 "decoder": pre.decoder,
             },
             "precision": model.precision,
@@ -96,7 +96,11 @@ class LoadedModel:
     def _probe(self) -> dict[str, list[float]] | None:
         if self._shipped:
             return None
-        pools = [pool for pool in self.backbone.pools if pool in ("cls", "mean", "attn", "patch", "masks")]
+        pools = [
+            pool
+            for pool in self.backbone.pools
+            if pool in ("cls", "mean", "attn", "patch", "masks", "keypoints", "descriptors")
+        ]
         return probe(self.forward([FeatureKey(pool) for pool in pools]))
 
     @cached_property
@@ -107,6 +111,8 @@ class LoadedModel:
     def keys(self, job: Job) -> list[Any]:
         """The feature keys of a job: what the head reads, for every layer asked for."""
         features, wants = job.conf.model.features, job.head.wants()
+        if wants.points == "only" or (wants.points == "rather" and self.backbone.local_features):
+            return plan_points(features.layers, job.conf.head.name, self.backbone)
         if wants.pool:
             return plan_fixed(wants.pool, features.layers, features.pool, job.conf.head.name, self.backbone)
         return plan_keys(features.layers, features.pool, features.norm, wants.kind or "pool", self.backbone)
@@ -116,7 +122,7 @@ class LoadedModel:
         """What heads may know of the model."""
         own = self.backbone
         labels = [(label.wnid, label.names) for label in own.labels]
-        return ModelSide(self.name, labels, own.logit_scale, own.logit_bias, own.masks_are)
+        return ModelSide(self.name, labels, own.logit_scale, own.logit_bias, own.masks_are, own.local_features)
 
     def forward(self, keys: list[Any]) -> Forward:
         """Ready to fill a bank."""
@@ -169,7 +175,7 @@ def sharing() -> Iterator[None]:
 
 def _built(conf: Conf) -> Backbone:
     component, model, data = conf.backbone.component, conf.model, conf.data.settings
-    how = {"size": data.size, "random": model.random, "seed": model.seed, "pad": data.resize == "pad"}
+    how = {"size": data.size, "random": model.random, "seed": model.seed, "pad": data.resize in PADDED}
     key = (conf.backbone.name, repr(conf.backbone.settings), how)
     if _kept is None or getattr(component.build, "of_object", False):
         return component.build(conf.backbone.settings, **how)
@@ -198,12 +204,14 @@ def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> 
         )
     family = conf.family_component.build
     dense = family.dense  # the whole short side is scored, in one frame for all models
-    resize = data.resize or ("crop" if data.resize_short or dense else "squash" if family.whole_views else own.resize)
+    resize = _resize(data, own, family)
     if family.whole_views and resize == "crop":
-        raise UsageError(f"{conf.benchmark} scores keypoints of whole views: use data.resize=squash or pad, not crop.")
+        raise UsageError(
+            f"{conf.benchmark} scores keypoints of whole views: use data.resize=squash, pad or native, not crop."
+        )
     return Preprocess(
         size=size,
-        resize=resize,  # a short side means a crop
+        resize=resize,
         short=data.resize_short or (size if dense else int(size / own.crop_pct)),
         interpolation=chosen.interpolation or own.interpolation,
         mean=tuple(mean),
@@ -211,6 +219,17 @@ def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> 
         multiple=stride * conf.model.features.dense_stride,
         decoder=data.decoder,
     )
+
+
+def _resize(data: Any, own: OwnPreprocess, family: Any) -> str:
+    """How images are resized; a short side means a crop, or of whole views that they keep their aspect."""
+    if data.resize == "pad" or (family.whole_views and data.resize_short and not data.resize):
+        return "short" if data.resize_short else "pad"
+    if data.resize:
+        return data.resize
+    if family.whole_views:
+        return "squash" if own.resize != "native" else "pad" if data.size else "native"
+    return "crop" if data.resize_short or family.dense else own.resize
 
 
 def choose_device(name: str) -> torch.device:

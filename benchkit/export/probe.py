@@ -30,7 +30,12 @@ def probe(forward: Any) -> dict[str, list[float]]:
     first, other = (_images(seed, count, size) for seed in (0, 1))
     answers = forward.answers(first)
     _check_neighbours(forward, answers, first, other)
-    return {key: _numbers(value) for key, value in answers.items()}
+    return {key: _numbers(_flat(value)) for key, value in answers.items()}
+
+
+def _flat(value: Any) -> np.ndarray:
+    """One array, also of local features, of which each image has its own number."""
+    return np.concatenate([each.reshape(-1) for each in value]) if isinstance(value, list) else value
 
 
 def _images(seed: int, count: int, size: int) -> np.ndarray:
@@ -45,9 +50,10 @@ def _check_neighbours(forward: Any, answers: dict[str, np.ndarray], first: np.nd
     mixed = np.concatenate([other[half:], first[:half][::-1]])
     again = forward.answers(mixed)
     for key, value in answers.items():
-        before, after = value[:half], again[key][len(mixed) - half :][::-1]
+        before, after = _flat(value[:half]), _flat(again[key][len(mixed) - half :][::-1])
         scale = max(float(np.abs(before).max(initial=0)), 1e-12)
-        if not np.abs(before - after).max(initial=0) <= TOLERANCE * scale and np.isfinite(before).all():
+        same = before.shape == after.shape and np.abs(before - after).max(initial=0) <= TOLERANCE * scale
+        if not same and np.isfinite(before).all():
             raise UsageError(
                 f"the model's {key} of an image changes with the other images of its batch, or from one forward to the "
                 "next (batch statistics, dropout, sorting over the batch?), so no score of it would mean anything. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Wants:
         kind: see above.
         pool: the one pool at `final` that it can read (logits, proj, masks); None leaves it to model.features.
         views: how many views of an item's are read: the first, or both of a pair, one after the other.
+        points: keypoints and descriptors are read in place of maps where the backbone finds them; "only": nothing else is.
         layers: what is read where the conf asks for the final layer only, such as quarters; None: the final one.
     """
 
@@ -31,6 +32,7 @@ class Wants:
     pool: str | None = None
     layers: str | None = None
     views: int = 1
+    points: Literal["never", "rather", "only"] = "never"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +41,7 @@ class ModelSide:
 
     Attributes:
         name: for messages.
+        local_features: what kind of keypoints and descriptors it gives (sift, aliked), "" for none.
         labels: (WordNet id or "", names) of the classes of `logits@final` or `masks@final`; empty where nobody names them.
         logit_scale, logit_bias: of an image-text model, else None.
         masks_are: what `masks@final` holds, logits or probabilities.
@@ -49,6 +52,7 @@ class ModelSide:
     logit_scale: float | None = None
     logit_bias: float | None = None
     masks_are: str = "logits"
+    local_features: str = ""
 
 
 class Head:

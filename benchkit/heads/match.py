@@ -1,8 +1,9 @@
-"""Matches between the cells of two images' feature maps: nearest neighbours by cosine, with a ratio test.
+"""Matches between two images' local features, or the cells of their feature maps: nearest neighbours by cosine.
 
-Features of every cell, normalised to length 1, are points at the cell's centre, (i + .5) strides from the image's corner. Each
-cell of the first image is matched to the most similar one of the second, unless the second most similar is nearly as near
-(Lowe's ratio test on distances); of the matches the most similar ones are kept. Without weights of its own.
+Of a model without keypoints the features of every cell are points at the cell's centre, (i + .5) strides from the image's
+corner. All are normalised to length 1. Each point of the first image is matched to the most similar one of the second, unless
+the second most similar is nearly as near (Lowe's ratio test on distances), or, of mutual matches, another point of the first
+image is nearer to it; of the matches the most similar ones are kept. Without weights of its own.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ class Settings:
     """Which nearest neighbours are matches."""
 
     ratio: float = setting(0.9, "largest distance to the nearest over that to the second nearest; 1: no test")
-    mutual: bool = setting(False, "both cells are each other's nearest")
+    mutual: bool = setting(False, "both points are each other's nearest")
     distance: float | None = setting(None, "largest distance between features of length 1, 0 to 2 (default: any)")
-    max_matches: int = setting(1000, "the most similar ones are kept")
+    max_matches: int | None = setting(1000, "so many of the most similar ones are kept (none: all)")
 
     def __post_init__(self) -> None:
         if not 0 < self.ratio <= 1:
             raise ValueError(f"ratio lies above 0 and up to 1, not {self.ratio}")
-        if self.max_matches < 1:
+        if self.max_matches is not None and self.max_matches < 1:
             raise ValueError(f"max_matches is at least 1, not {self.max_matches}")
         if self.distance is not None and not 0 < self.distance <= 2:
             raise ValueError(f"distance lies above 0 and up to 2, not {self.distance}")
@@ -43,11 +44,13 @@ class Match(Head):
         self.settings = settings
 
     def wants(self) -> Wants:
-        """The maps of both views."""
-        return Wants("patch", views=2)
+        """Both views' local features, else their maps."""
+        return Wants("patch", views=2, points="rather")
 
     def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
-        """Of maps (a `benchkit.store.maps.Maps`) of the two views of each item, one after the other."""
+        """Of local features (a `benchkit.store.points.Points`) or maps (a `benchkit.store.maps.Maps`) of the two views of each
+        item, one after the other.
+        """
         from benchkit.heads.solvers import grid_matches
 
         return grid_matches.predict(features, self.settings, threads)

@@ -1,9 +1,9 @@
-"""Nearest neighbours between two grids of features, block by block."""
+"""Nearest neighbours between two grids of features, or two sets of local features, block by block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,26 +16,42 @@ from benchkit.heads.solvers.dense_grid import Level
 from benchkit.progress import track
 from benchkit.store.columns import Column, Ragged
 from benchkit.store.maps import Maps
+from benchkit.store.points import Points
 
 BLOCK = 1 << 22  # similarities that exist at a time
+FIELDS = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
 
 
-def predict(features: Maps, settings: Any, threads: int) -> dict[str, Column]:
+def predict(features: Maps | Points, settings: Any, threads: int) -> dict[str, Column]:
     """Columns of a pair per item; `features` has the two views of each item one after the other."""
-    found: dict[str, list[np.ndarray]] = {
-        name: [] for name in ("keypoints0", "keypoints1", "matches0", "matching_scores0")
-    }
+
+    def view(row: int) -> tuple[np.ndarray, Tensor]:
+        return local_view(features, row) if isinstance(features, Points) else grid_view(features, row)
+
     with fixed_threads(threads), torch.no_grad():
-        for row in track(range(0, len(features.names), 2), len(features.names) // 2, "matching", "pairs"):
-            (points0, one), (points1, other) = _view(features, row), _view(features, row + 1)
-            matches, scores = match(one, other, settings)
-            values = (points0, points1, matches, scores)
-            for name, value in zip(found, values, strict=True):
-                found[name].append(value)
+        return pair_columns(features.names, lambda row: _pair(view(row), view(row + 1), settings))
+
+
+def pair_columns(views: Sequence[str], pair: Callable[[int], tuple[np.ndarray, ...]]) -> dict[str, Column]:
+    """Columns of FIELDS, of what `pair` gives for the row of each pair's first view."""
+    found: dict[str, list[np.ndarray]] = {name: [] for name in FIELDS}
+    for row in track(range(0, len(views), 2), len(views) // 2, "matching", "pairs"):
+        for name, value in zip(FIELDS, pair(row), strict=True):
+            found[name].append(value)
     return {name: Ragged(values[0].dtype, values[0].ndim, values) for name, values in found.items()}
 
 
-def _view(features: Maps, row: int) -> tuple[np.ndarray, Tensor]:
+def _pair(first: tuple[np.ndarray, Tensor], second: tuple[np.ndarray, Tensor], settings: Any) -> tuple[np.ndarray, ...]:
+    return (first[0], second[0], *match(first[1], second[1], settings))
+
+
+def local_view(features: Points, row: int) -> tuple[np.ndarray, Tensor]:
+    """Keypoints float32 (n, 2) of a view in original pixels, and their descriptors (n, C) of length 1."""
+    view = features.view(row)
+    return view.points, functional.normalize(torch.from_numpy(view.descriptors), dim=1)
+
+
+def grid_view(features: Maps, row: int) -> tuple[np.ndarray, Tensor]:
     """Centres float32 (n, 2) of a view's cells in original pixels, and their features (n, C) of length 1.
 
     Several layers stand side by side, each of length 1, on one grid.
@@ -63,31 +79,60 @@ def match(one: Tensor, other: Tensor, settings: Any) -> tuple[np.ndarray, np.nda
 
     Where two of the others are equally near, there is no telling which is meant: the ratio is 1, and no test below 1 passes.
     """
-    best, second, place = (torch.cat(parts) for parts in zip(*_nearest(one, other), strict=True))
-    kept = torch.ones(len(one), dtype=torch.bool)
-    if settings.ratio < 1:
-        kept &= _distance(best) < settings.ratio * _distance(second)
-    if settings.distance is not None:
-        kept &= _distance(best) <= settings.distance
-    if settings.mutual:
-        back = torch.cat([places for _, _, places in _nearest(other, one)])
-        kept &= back[place] == torch.arange(len(one))
-    rows = torch.nonzero(kept)[:, 0]
-    order = torch.argsort(-best[rows], stable=True)[: settings.max_matches]
     matches, scores = np.full(len(one), -1, np.int32), np.zeros(len(one), np.float32)
+    if not len(one) or not len(other):
+        return matches, scores
+    found = _nearest(one, other, settings.ratio < 1, settings.mutual)
+    kept = torch.ones(len(one), dtype=torch.bool)
+    if found.second is not None:
+        kept &= _distance(found.best) < settings.ratio * _distance(found.second)
+    if settings.distance is not None:
+        kept &= _distance(found.best) <= settings.distance
+    if found.back is not None:
+        kept &= _mutual(found.best, found.place, found.back)
+    rows = torch.nonzero(kept)[:, 0]
+    order = torch.argsort(-found.best[rows], stable=True)[: settings.max_matches]
     chosen = rows[order].numpy()
-    matches[chosen], scores[chosen] = place[chosen].numpy(), best[chosen].numpy()
+    matches[chosen], scores[chosen] = found.place[chosen].numpy(), found.best[chosen].numpy()
     return matches, scores
 
 
-def _nearest(one: Tensor, other: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Per block of rows: the largest cosine, the second largest (-1 where there is one row alone), and where the largest is."""
+class Nearest(NamedTuple):
+    """Of each row: the largest cosine, where it is, the second largest (-1: there is one row alone); of each other row the
+    largest cosine. The last two only where they are asked for.
+    """
+
+    best: Tensor
+    place: Tensor
+    second: Tensor | None
+    back: Tensor | None
+
+
+def _nearest(one: Tensor, other: Tensor, second: bool, back: bool) -> Nearest:
+    """One product for both directions, block by block."""
     step = max(1, BLOCK // len(other))
+    bests, places, seconds = [], [], []
+    largest = torch.full((len(other),), -torch.inf)
     for start in range(0, len(one), step):
         cosines = one[start : start + step] @ other.T
         best, place = cosines.max(dim=1)
-        cosines.scatter_(1, place[:, None], -1.0)
-        yield best, cosines.amax(dim=1), place
+        bests.append(best)
+        places.append(place)
+        if back:
+            torch.maximum(largest, cosines.amax(dim=0), out=largest)
+        if second:
+            seconds.append(cosines.scatter_(1, place[:, None], -1.0).amax(dim=1))
+    return Nearest(
+        torch.cat(bests), torch.cat(places), torch.cat(seconds) if second else None, largest if back else None
+    )
+
+
+def _mutual(best: Tensor, place: Tensor, back: Tensor) -> Tensor:
+    """Whether each row is the nearest of its nearest; of several equally near rows the first."""
+    mutual = best == back[place]
+    rows = torch.nonzero(mutual)[:, 0]
+    first = torch.full((len(back),), len(best)).scatter_reduce(0, place[rows], rows, "amin")
+    return mutual & (first[place] == torch.arange(len(best)))
 
 
 def _distance(cosines: Tensor) -> Tensor:
