@@ -12,6 +12,9 @@ from typing import Any, Literal
 from benchkit.estimators.base import Array, Estimator, Found, Solver, require
 from benchkit.settings import setting
 
+EXTRA, NEEDS = "geometry", ("poselib",)
+BUNDLE = ("loss_type", "loss_scale", "gradient_tol", "step_tol", "initial_lambda", "min_lambda", "max_lambda")
+
 
 @dataclasses.dataclass
 class Settings:
@@ -42,17 +45,6 @@ class Settings:
             raise ValueError("max_iterations and bundle_max_iterations are at least 1, min_iterations at least 0")
 
 
-BUNDLE = (
-    "loss_type",
-    "loss_scale",
-    "gradient_tol",
-    "step_tol",
-    "initial_lambda",
-    "min_lambda",
-    "max_lambda",
-)
-
-
 class Poselib(Estimator):
     """`estimate_homography` and `estimate_relative_pose`."""
 
@@ -60,7 +52,7 @@ class Poselib(Estimator):
     default_threshold: Mapping[str, float] = {"homography": 2.0, "relative_pose": 2.0}
 
     def __init__(self, settings: Settings) -> None:
-        require("poselib", "poselib", "geometry")
+        self.poselib = require("poselib", "poselib", EXTRA)
         given = dataclasses.asdict(settings)
         self.bundle: dict[str, Any] = {key: given.pop(key) for key in BUNDLE}
         self.bundle["max_iterations"] = given.pop("bundle_max_iterations")
@@ -68,7 +60,7 @@ class Poselib(Estimator):
 
     def homography_solver(self, points0: Array, points1: Array) -> Solver:
         """`threshold` is max_reproj_error."""
-        import poselib
+        poselib = self.poselib
 
         def solve(threshold: float, seed: int) -> Found:
             options = {**self.ransac, "max_reproj_error": threshold, "seed": seed}
@@ -79,8 +71,7 @@ class Poselib(Estimator):
 
     def pose_solver(self, points0: Array, points1: Array, K0: Array, K1: Array) -> Solver:
         """`threshold` is max_epipolar_error, of Sampson's distance."""
-        import poselib
-
+        poselib = self.poselib
         cameras = [poselib.Camera("PINHOLE", [*K.diagonal()[:2], *K[:2, 2]], 0, 0) for K in (K0, K1)]
 
         def solve(threshold: float, seed: int) -> Found:
