@@ -19,6 +19,7 @@ from benchkit.errors import BenchkitError, UsageError
 from benchkit.export.split import Split
 from benchkit.heads.base import Head
 from benchkit.metrics.intervals import bootstrap
+from benchkit.store.columns import Ragged
 from benchkit.store.items import ArrayItems
 
 FAMILIES = registry.names("eval")
@@ -36,6 +37,7 @@ NAMES = {  # protocols, section 5
     "orientation": r"error|d1|d2",
     "boundaries": r"ods|ois|ap",
     "correspondence": r"recall@(1|2|5|10)px|auc@10px|num_matches",
+    "keypoint_transfer": r"pck@0\.(1|1_per_image|05|01)",
     "painting_vision": r"mIoU|window_(precision|recall)|painted_coverage_mae|mIoU_full_10class"
     r"|classes_in_truth|undecided_predictions",
 }
@@ -61,6 +63,7 @@ class Case:
             self.train, self.truth = (_derived(self.family.derive, dataset, names) for names in (train, test))
         if self.family.complete:
             self.train, self.truth = (_completed(self.family.complete, truth) for truth in (self.train, self.truth))
+        self.truth.fields = {field: _listed(value) for field, value in self.truth.fields.items()}
         self.oracle = self.in_memory(self.family.oracle(self.truth))
 
     def in_memory(self, items: Any) -> ArrayItems:
@@ -87,8 +90,17 @@ class Case:
 
     def changed(self, change: Any) -> ArrayItems:
         """The oracle with its numbers changed; class indices stay classes, but for NaN, which becomes none."""
-        fields = {k: self._changed(change, np.array(v)) for k, v in self.oracle.fields.items()}
+        fields = {k: self._changed_field(change, v) for k, v in self.oracle.fields.items()}
         return ArrayItems(self.oracle.names, fields, self.oracle.meta)
+
+    def _changed_field(self, change: Any, values: Any) -> Any:
+        """Rows that vary in length are filled up, changed as one array, and cut again."""
+        if isinstance(values, np.ndarray):
+            return self._changed(change, np.array(values))
+        longest = max(map(len, values))
+        filled = [np.pad(each, [(0, longest - len(each)), *[(0, 0)] * (each.ndim - 1)]) for each in values]
+        changed = self._changed(change, np.stack(filled))
+        return [new[: len(each)] for new, each in zip(changed, values, strict=True)]
 
     def _changed(self, change: Any, values: np.ndarray) -> np.ndarray:
         if values.dtype.kind == "f":
@@ -101,6 +113,11 @@ class Case:
         """Predictions that are right now and then."""
         rng = np.random.default_rng(0)
         return self.changed(lambda a: (a + rng.normal(size=a.shape) * a.std() * 1.5).astype(a.dtype))
+
+
+def _listed(value: Any) -> Any:
+    """A column of rows that vary in shape as a list of them."""
+    return list(value.each()) if isinstance(value, Ragged) else value
 
 
 def _derived(derive: Any, dataset: Any, names: list[str]) -> ArrayItems:

@@ -103,14 +103,14 @@ class ScenePairs(Generated):
         both see them; `box`: float64 (4,), x0, y0, x1, y1 of what view 1 shows of that object, zeros where nothing.
 
         Else `K0`, `K1`: float64 (3, 3); `R`, `t`: float64 (3, 3) and (3,), X1 = R X0 + t in metres between the cameras'
-        frames (x right, y down, z forward); `size0`, `size1`: float64 (2,), width and height. Maps are read by `field`.
+        frames (x right, y down, z forward). Maps are read by `field`. Always `size0`, `size1`: float64 (2,), width and height.
         """
         pair, side = self._pair(item), self.settings.side
+        size = np.full(2, float(side))
         if self.settings.truth == "keypoints":
-            return _keypoints(pair, side)
+            return {**_keypoints(pair, side), "size0": size, "size1": size}
         one, other = (camera.pose for camera in pair.cameras)
         rotation = other[:3, :3] @ one[:3, :3].T
-        size = np.full(2, float(side))
         return {
             "K0": pair.cameras[0].intrinsics(side),
             "K1": pair.cameras[1].intrinsics(side),
