@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CELL = 4  # pixels between two points of the maps of points in space
 BINS = (0, 30, 60, 90, 120)  # degrees between viewing directions
-MAPS = {"depth": ("depth0", "depth1"), "xyz": ("xyz0", "xyz1")}
+MAPS = {"depth": ("depth0", "depth1"), "xyz": ("xyz0", "xyz1", "valid0", "valid1")}
 
 
 @dataclasses.dataclass
@@ -66,7 +66,7 @@ class ScenePairs(Generated):
         self.classes = list(scene.CLASSES)
         self.generator = ("scene_pairs", f"{scene.VERSION}.{pair.VERSION}")
         self.maps = MAPS.get(settings.truth, ())
-        self.given = ("queries",) if settings.truth == "keypoints" else ()
+        self.given = {"keypoints": ("queries",), "xyz": ("valid0", "valid1")}.get(settings.truth, ())
 
     def views(self, item: str) -> tuple[str, str]:
         """`<item>/0`, where the item is the first one of the scene, since all share that view; and `<item>/1`."""
@@ -126,13 +126,16 @@ class ScenePairs(Generated):
 
     def field(self, item: str, name: str) -> np.ndarray:
         """`depth0`, `depth1`: float32 (side, side), metres along the optical axis; `xyz0`, `xyz1`: float32 (n, n, 3),
-        metres in the camera's own frame, seen through the centres of n x n cells. NaN in the sky and beyond 10 m.
+        metres in the camera's own frame, seen through the centres of n x n cells. NaN in the sky and beyond 10 m. `valid0`,
+        `valid1`: bool (n, n), the cells whose points are known.
         """
         pair, which = self._pair(item), self.map_views[name]
         if name.startswith("depth"):
             return _within_reach(_seen(pair, which, self.settings.side).depth)
         count = self._cells()
         seen = _seen(pair, which, count)
+        if name.startswith("valid"):
+            return np.isfinite(_within_reach(seen.depth))
         line = np.arange(count) + 0.5
         pixels = np.stack([*np.meshgrid(line, line), np.ones((count, count))], axis=-1)
         rays = pixels @ np.linalg.inv(seen.intrinsics).T
@@ -143,7 +146,8 @@ class ScenePairs(Generated):
 
     def map_shape(self, item: str, name: str) -> tuple[int, ...] | None:
         """Points in space come at a quarter of the side."""
-        return (self._cells(), self._cells(), 3) if name.startswith("xyz") else None
+        side = self._cells()
+        return None if name.startswith("depth") else (side, side, 3) if name.startswith("xyz") else (side, side)
 
     def label(self, item: str) -> str:
         """The class of the main object: limited splits have all."""
