@@ -162,8 +162,9 @@ class OpenCV(Estimator):
         essential, mask = found
         candidates = [] if essential is None else essential.reshape(-1, 3, 3)
         for candidate in candidates:
+            # By name: a fifth argument by position is taken for R, and points beyond 50 baselines count as behind.
             count, rotation, translation, before = self.cv2.recoverPose(
-                candidate, rays0, rays1, np.eye(3), FAR, mask=mask.copy()
+                candidate, rays0, rays1, np.eye(3), distanceThresh=FAR, mask=mask.copy()
             )[:4]
             if count > best[0]:
                 best = count, np.concatenate([rotation, translation], axis=1), before
