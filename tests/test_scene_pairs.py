@@ -102,7 +102,9 @@ class TestGeometry:
                 np.testing.assert_allclose(places[known], (4 * centres(count)[..., :2])[known], atol=1e-3)
                 depth, four = bilinear(maps.field(item, f"depth{view}"), 4 * centres(count)[known][:, :2])
                 smooth = np.ptp(four, axis=1) < 0.02
-                assert np.mean(np.abs(points[known][smooth, 2] / depth[smooth] - 1) < 1e-3) > 0.97
+                off = np.abs(points[known][smooth, 2] / depth[smooth] - 1)
+                assert np.median(off) < 1e-4
+                assert off.max() < 6e-3  # at the rim of a ball
 
     def test_nothing_is_known_of_the_sky_and_beyond_ten_metres(self):
         data = pairs(truth="depth", n_test=36)
