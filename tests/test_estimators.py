@@ -19,7 +19,7 @@ pytest.importorskip("cv2")
 pytest.importorskip("pycolmap")
 
 LIBRARIES = ("poselib", "opencv", "pycolmap")
-METHODS = ("LMEDS", "RHO", "USAC_DEFAULT", "USAC_FAST", "USAC_ACCURATE", "USAC_MAGSAC")
+METHODS = ("LMEDS", "RHO", "USAC_DEFAULT", "USAC_ACCURATE", "USAC_MAGSAC")
 ALL = [(name, {}) for name in LIBRARIES] + [("opencv", {"method": method}) for method in METHODS]
 IDS = [name + options.get("method", "") for name, options in ALL]
 POSES = [each for each in ALL if each[1].get("method") != "RHO"]

@@ -11,6 +11,7 @@ Array = NDArray[np.float64]
 # pixels leave about 1e-12.
 SMALLEST = 1e-13
 SINGULAR = 1e-9  # least ratio of a homography's singular values, in coordinates of the order of 1
+LEFTOVER = 1e-100  # the largest entry of memory that was never written is often the bits of an address, about 1e-310
 ROTATION = 1e-6  # largest entry of R R^T - I
 
 
@@ -34,15 +35,16 @@ def determines_pose(points0: Array, points1: Array) -> bool:
 
 
 def proper_homography(model: Array, points0: Array, points1: Array) -> Array | None:
-    """The matrix (3, 3) scaled so that the points (n, 2) lie before it, or None where it is singular."""
-    if model.shape != (3, 3):
+    """The matrix (3, 3) scaled so that the points (n, 2) lie before it, or None where it is singular or memory's leftovers."""
+    largest = np.abs(model).max()
+    if model.shape != (3, 3) or not largest > LEFTOVER:
         return None
     values = np.linalg.svd(_frame(points1) @ model @ np.linalg.inv(_frame(points0)), compute_uv=False)
     if not values[-1] > SINGULAR * values[0]:
         return None
     ahead = np.sum(points0 @ model[2, :2] + model[2, 2] > 0)
     size = abs(model[2, 2])
-    if size < 1e-12 * np.abs(model).max():  # the first pixel's corner is sent to infinity
+    if size < 1e-12 * largest:  # the first pixel's corner is sent to infinity
         size = np.linalg.norm(model)
     return model / (size if 2 * ahead >= len(points0) else -size)
 

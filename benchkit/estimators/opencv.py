@@ -2,8 +2,8 @@
 
 Thresholds are 3 pixels for homographies and .5 for poses, confidences and numbers of samples those that Glue Factory uses.
 RANSAC, LMEDS and RHO draw from a generator that OpenCV seeds itself, always alike: for them the seed changes nothing. The USAC
-methods take the seed (a call with OpenCV's own flag is that of seed 0). The same seed gives the same bits. Not offered:
-USAC_PARALLEL, which does not repeat itself, and USAC_PROSAC, which is sampler=SAMPLING_PROSAC.
+methods take the seed (a call with OpenCV's own flag is that of seed 0). The same seed gives the same bits. Not offered are
+USAC_PARALLEL, which does not repeat itself, and USAC_FAST and USAC_PROSAC, which no parameters with a seed stand for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ Polisher = Literal["NONE_POLISHER", "LSQ_POLISHER", "COV_POLISHER"]
 _PLAIN = {"sampler": "SAMPLING_UNIFORM", "score": "SCORE_METHOD_MSAC"}
 USAC: dict[str, dict[str, Any]] = {
     "USAC_DEFAULT": {**_PLAIN, "lo_method": "LOCAL_OPTIM_INNER_AND_ITER_LO"},
-    "USAC_FAST": {**_PLAIN, "lo_method": "LOCAL_OPTIM_INNER_AND_ITER_LO", "lo_iterations": 5},
     "USAC_ACCURATE": {**_PLAIN, "lo_method": "LOCAL_OPTIM_GC", "lo_sample_size": 20, "lo_iterations": 25},
     "USAC_MAGSAC": {"sampler": "SAMPLING_UNIFORM", "score": "SCORE_METHOD_MAGSAC", "lo_method": "LOCAL_OPTIM_SIGMA"},
 }
@@ -63,7 +62,7 @@ PARAMS = {  # of UsacParams
 class Settings:
     """OpenCV's parameters, in lower case with underscores; constants by their names in cv2."""
 
-    method: Literal["RANSAC", "LMEDS", "RHO", "USAC_DEFAULT", "USAC_FAST", "USAC_ACCURATE", "USAC_MAGSAC"] = setting(
+    method: Literal["RANSAC", "LMEDS", "RHO", "USAC_DEFAULT", "USAC_ACCURATE", "USAC_MAGSAC"] = setting(
         "RANSAC", "LMEDS uses no threshold; RHO is for homographies only"
     )
     confidence: float | None = setting(
@@ -115,7 +114,7 @@ class OpenCV(Estimator):
         return solve
 
     def pose_solver(self, points0: Array, points1: Array, K0: Array, K1: Array) -> Solver:
-        """`threshold` is the distance from the epipolar line, divided by the mean of the four focal lengths for the points on
+        """`threshold` is the distance from the epipolar lines, divided by the mean of the four focal lengths for the points on
         the image plane at 1 that OpenCV is given: it knows but one camera. Inliers lie before both cameras.
 
         Raises:
