@@ -291,7 +291,7 @@ def run(outputs: Path, conf: str, *arguments: str, benchmark: str = "keypoint_tr
 
 class TestWholeWay:
     def test_training_helps_and_lies_between_floor_and_ceiling(self, tmp_path: Path):
-        given = ("data.n_test=24", "model.features.layers=3")
+        given = ("data.n_test=12", "model.features.layers=3")
         trained, twin = (run(tmp_path, "efficientnet_lite0", *given, random=r, tag=str(r)) for r in (False, True))
         assert trained.summaries["pck@0.1"] > 1.2 * twin.summaries["pck@0.1"]
         for found in (trained.summaries, twin.summaries):
