@@ -1,7 +1,7 @@
 """The best prediction that looks at no image: what every score has to beat.
 
 Of classes the shares in train; of pixels, by the field of the truth: the commonest class (mask), the median (depth), the mean
-direction (normals), the mean (map), over the valid pixels of train.
+direction (normals), the mean (map), over the valid pixels of train. Of poses the mean rotation and the mean translation.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchkit.geometry import rotation
 from benchkit.heads import _constant_maps
 from benchkit.heads.base import PIXELS, Head, Wants
 from benchkit.registry import NoSettings as Settings
@@ -29,7 +30,7 @@ class Constant(Head):
     """
 
     votes = True
-    gives = ("scores", *PIXELS)  # what the truth asks for
+    gives = ("scores", *PIXELS, "quaternion", "translation")  # what the truth asks for
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings
@@ -40,18 +41,25 @@ class Constant(Head):
         return Wants(None)
 
     def fit(self, key: str, features: Items | None, truth: Items, seed: int, threads: int) -> None:
-        """Count the classes of the train items, or find the best constant of their pixels."""
+        """Count the classes of the train items, or find the best constant of their pixels or poses."""
         field = _constant_maps.field_of(truth)
-        self.values = {"scores": _shares(truth)} if field is None else {field: _constant_maps.constant_of(truth, field)}
+        if field is not None:
+            self.values = {field: _constant_maps.constant_of(truth, field)}
+        else:
+            self.values = _mean_pose(truth) if "R" in truth else {"scores": _shares(truth)}
 
     def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
-        """`scores`: float32 (N, K), every row the same; or the field of pixels in every item's frame, one value all over."""
-        if "scores" in self.values:
-            return {"scores": np.tile(self.values["scores"], (len(features.names), 1))}
-        return {field: _spread(value, features.frames) for field, value in self.values.items()}
+        """`scores`: float32 (N, K), or `quaternion` (N, 4) and `translation` (N, 3), every row the same; or the field of pixels
+        in every item's frame, one value all over.
+        """
+        if self.values.keys() & set(PIXELS):
+            return {field: _spread(value, features.frames) for field, value in self.values.items()}
+        return {field: np.tile(value, (len(features.names), 1)) for field, value in self.values.items()}
 
     def state(self) -> dict[str, np.ndarray]:
-        """The one row of scores, or the one value of a pixel: `mask` (), `depth` (), `normals` (3,), `map` () or (C,)."""
+        """The one row of scores, the one pose, or the one value of a pixel: `mask` (), `depth` (), `normals` (3,), `map` () or
+        (C,).
+        """
         return dict(self.values)
 
 
@@ -63,6 +71,13 @@ def _shares(truth: Items) -> np.ndarray:
         below = np.nextafter(scores[better], np.float32(-np.inf))
         scores[worse] = min(scores[worse], below)
     return scores
+
+
+def _mean_pose(truth: Items) -> dict[str, np.ndarray]:
+    """`quaternion` (4,), w first, of the rotation nearest to all of train; `translation` (3,): their mean."""
+    turn = rotation.to_quaternion(rotation.mean(np.asarray(truth.read("R"))))
+    move = np.asarray(truth.read("t"), np.float64).mean(axis=0)
+    return {"quaternion": turn.astype(np.float32), "translation": move.astype(np.float32)}
 
 
 def _spread(value: np.ndarray, frames: np.ndarray) -> Column:
