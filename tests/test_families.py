@@ -24,6 +24,7 @@ from benchkit.store.items import ArrayItems
 
 FAMILIES = registry.names("eval")
 SMALL = {"n_train": 48, "n_test": 30, "side": 32}
+FINER = {"correspondence3d": {"side": 96}}  # points in space are known at a quarter of it
 NAMES = {  # protocols, section 5
     "classification": r"top1|top5|mean_class_acc|nll|ece",
     "retrieval": r"mAP|recall@(1|5|10)",
@@ -41,6 +42,8 @@ NAMES = {  # protocols, section 5
     r"|num_matches|ransac_inliers",
     "relative_pose": r"rel_pose_error_poselib(_mAA|@(5|10|20))|epi_prec@(1e-4|5e-4|1e-3)|num_matches|ransac_inliers",
     "keypoint_transfer": r"pck@0\.(1|1_per_image|05|01)",
+    "correspondence3d": r"recall@(1|2|5)cm|recall@(5|25|50)px|num_matches",
+    "pose_probe": r"(median_)?(rotation|translation)_error|accuracy@(15|30)deg",
     "painting_vision": r"mIoU|window_(precision|recall)|painted_coverage_mae|mIoU_full_10class"
     r"|classes_in_truth|undecided_predictions",
 }
@@ -55,7 +58,7 @@ class Case:
         merged = merge(default_layers(BenchmarkConf(name, name, Layer({}, {})), self.component))
         self.head_name = merged.name("model.head")
         data = registry.find("datasets", merged.name("data"))
-        wanted = {**merged.at("data"), **SMALL}
+        wanted = {**merged.at("data"), **SMALL, **FINER.get(name, {})}
         dataset = data.build(
             data.settings(**{k: v for k, v in wanted.items() if k in data.settings.__dataclass_fields__})
         )
@@ -147,7 +150,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     return Case(request.param)
 
 
-ESTIMATED = ("homography", "relative_pose")  # noise on every item would leave no estimate that is any good
+ESTIMATED = ("homography", "relative_pose", "correspondence3d")  # noise on every item would leave no estimate that is any good
 SAID_FLOORS = ("painting_vision",)  # whose specification says what the floor is (class 0), the best constant or not
 
 
@@ -398,7 +401,7 @@ class TestHead:
         assert head.gives
         if head.wants().kind == "patch" or head.wants().pool:  # reads what only a model can give: tests of their own
             return
-        features, truth = _blobs()
+        features, truth = _blobs(head.wants().views)
         if head.trains or head.votes:
             head.fit("cls@final", features, truth, 0, 1)
         for rows in (slice(0, 24), slice(5, 6)):
@@ -416,16 +419,20 @@ class TestHead:
         if head.wants().kind == "patch":
             return
         if head.trains or head.votes:
-            head.fit("cls@final", *_blobs(), 0, 1)
+            head.fit("cls@final", *_blobs(head.wants().views), 0, 1)
         scores = {m.name for family in map(Case, FAMILIES) for m in family.family.metrics()}
         assert not scores & head.log().keys()
         assert all(isinstance(v, float) and np.isfinite(v) for v in head.log().values())
 
 
-def _blobs() -> tuple[ArrayItems, ArrayItems]:
+def _blobs(views: int) -> tuple[ArrayItems, ArrayItems]:
+    """Features of three classes; of pairs, their classes apart and a pose."""
     labels = np.arange(24) % 3
     rows = (np.eye(4)[labels] + 0.1 * np.random.default_rng(0).normal(size=(24, 4))).astype(np.float32)
     names = [f"{i:02d}" for i in range(24)]
+    if views == 2:
+        truth = {"R": np.tile(np.eye(3), (24, 1, 1)), "t": rows[:, :3]}
+        return ArrayItems(names, {"cls@final": np.stack([rows, rows[::-1]], axis=1)}), ArrayItems(names, truth)
     return ArrayItems(names, {"cls@final": rows}), ArrayItems(names, {"label": labels}, {"classes": ["a", "b", "c"]})
 
 
