@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 MATCHES, OUTLIERS, THRESHOLDS = 600, 0.4, [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
-PAIRS, ALL, BLOCK = 150, 1500, 30
+PAIRS, ALL, BLOCK = 150, 1500, 75
 SIZE = (640.0, 480.0)
 
 
