@@ -78,6 +78,11 @@ class Dataset:
         """Names of the images that the item is made of; by default its own name."""
         return (item,)
 
+    def also_called(self, item: str) -> tuple[str, ...]:
+        """Other tools' names of an item, by which predictions of theirs are found; of a pair its views joined by _."""
+        views = self.views(item)
+        return ("_".join(views),) if len(views) == 2 else ()
+
     def path(self, view: str) -> Path | None:
         """The file of a view, or None when it lies in an archive or is generated."""
         raise NotImplementedError

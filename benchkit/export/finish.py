@@ -203,6 +203,8 @@ def _features(
 def _pooled(job: Job, build: Path, keys: Sequence[str], items: Sequence[str]) -> ArrayItems:
     """Pooled features by item: (N, C), of items with several views (N, V, C)."""
     views = [job.dataset.views(item) for item in items]
+    if not keys:
+        return ArrayItems(items, {})
     with TagFeatures(build, [view for each in views for view in each]) as features:
         joined = features.joined(keys)
     count = len(views[0]) if views else 1

@@ -129,6 +129,8 @@ class Job:
         Raises:
             UsageError: they do not fit.
         """
+        named = {i: self.dataset.also_called(i) for i in self.test.items if i not in self.skipped}
+        self.head.read_names(named)
         return self.head.prepare(
             model, {**self.dataset.meta(), "task": self.family.task, "project": self.family.project}
         )

@@ -113,6 +113,8 @@ class LoadedModel:
         features, wants = job.conf.model.features, job.head.wants()
         if wants.points == "only" or (wants.points == "rather" and self.backbone.local_features):
             return plan_points(features.layers, job.conf.head.name, self.backbone)
+        if wants.kind is None and not self.backbone.pools:
+            return []
         if wants.pool:
             return plan_fixed(wants.pool, features.layers, features.pool, job.conf.head.name, self.backbone)
         return plan_keys(features.layers, features.pool, features.norm, wants.kind or "pool", self.backbone)

@@ -94,6 +94,13 @@ class Head:
             UsageError: says which it needs.
         """
 
+    def read_names(self, others: Mapping[str, Sequence[str]]) -> None:
+        """Take other tools' names of the evaluated items (`Dataset.also_called`), before anything is forwarded.
+
+        Raises:
+            UsageError: predictions that were made elsewhere lack an item.
+        """
+
     def read_texts(self, embeddings: np.ndarray) -> None:
         """Take the embeddings of the prompts that `prepare` returned, float32 (P, D), in their order."""
 

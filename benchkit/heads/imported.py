@@ -1,0 +1,70 @@
+"""Matches that somebody else's run found: predictions.h5 as Glue Factory writes it, a group per pair.
+
+A group holds keypoints0 and keypoints1 (n, 2), matches0 (n0,) and, as a rule, matching_scores0; other fields are left alone.
+Groups are found by benchkit's name of the item or by Glue Factory's (`Dataset.also_called`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from benchkit.heads.base import Head, Wants
+from benchkit.settings import setting
+
+
+@dataclasses.dataclass
+class Settings:
+    """The file, and what its numbers mean."""
+
+    file: str | None = setting(None, "predictions.h5", identity=False)
+    pixels: Literal["corner", "centre"] = setting(
+        "corner",
+        "where (0, 0) is: the corner of the top-left pixel (Glue Factory, COLMAP), or its centre (OpenCV)",
+    )
+
+
+class Imported(Head):
+    """Fields as of `benchkit.heads.match`."""
+
+    gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.others: Mapping[str, Sequence[str]] = {}
+
+    def wants(self) -> Wants:
+        """Nothing of the image."""
+        return Wants(None, views=2)
+
+    def read_names(self, others: Mapping[str, Sequence[str]]) -> None:
+        """Find the group of every item.
+
+        Raises:
+            UsageError: the file is missing or damaged, or lacks an item or one of its fields.
+        """
+        from benchkit.heads.solvers import imported
+
+        self.others = others
+        self.groups, self.notes = imported.find(self.settings.file, others)
+        for note in self.notes:
+            self.say(note)
+
+    def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
+        """The file's own numbers, in original pixels from the corner."""
+        from benchkit.heads.solvers import imported
+
+        groups = [self.groups[name] for name in features.names]
+        return imported.read(str(self.settings.file), groups, 0.5 if self.settings.pixels == "centre" else 0.0)
+
+    def protocol(self) -> dict[str, Any]:
+        """Nothing: the file is compared by its content, as a checkpoint is."""
+        return {}
+
+    def meta(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+build = Imported

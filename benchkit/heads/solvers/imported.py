@@ -1,0 +1,117 @@
+"""Reading somebody else's predictions.h5: shapes and kinds are checked before anything is read, links are not followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from benchkit.errors import UsageError, some
+from benchkit.progress import track
+from benchkit.store.columns import Column, Ragged
+
+POINTS, MATCHES, SCORES = ("keypoints0", "keypoints1"), "matches0", "matching_scores0"
+MOST = 1_000_000  # keypoints of a view
+
+
+def find(file: str | None, others: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], list[str]]:
+    """Item -> name of its group, and what the user should know of the file.
+
+    Raises:
+        UsageError: there is no such HDF5 file, or it lacks an item or a field, or a field has an odd shape.
+    """
+    if not file or not Path(file).expanduser().is_file():
+        raise UsageError(f"model.head.file={file}: that file does not exist.")
+    with _opened(file) as h5:
+        there = _groups(h5)
+        found = {item: next((n for n in (item, *names) if n in there), None) for item, names in others.items()}
+        lacking = [
+            f"{item} ({' or '.join(others[item]) or 'its own name'})" for item, group in found.items() if not group
+        ]
+        if lacking:
+            raise UsageError(
+                f"{file} lacks {len(lacking)} of {len(found)} items: {some(lacking)}. It has {len(there)} groups, such as "
+                f"{some(sorted(there))}. Score fewer items with --limit, or name the split that was run."
+            )
+        groups = {item: str(group) for item, group in found.items()}
+        for group in groups.values():
+            _check(h5[group], f"{file}: {group}")
+        return groups, _notes(h5, list(groups.values()), len(there))
+
+
+def _opened(file: str) -> Any:
+    try:
+        return h5py.File(Path(file).expanduser(), "r")
+    except OSError as error:
+        raise UsageError(f"{file} is no HDF5 file, or a damaged one ({error}).") from error
+
+
+def _groups(h5: Any) -> set[str]:
+    """Groups with matches; `visititems` follows hard links alone, so nothing outside the file is read."""
+    names: set[str] = set()
+
+    def visit(name: str, thing: Any) -> None:
+        if isinstance(thing, h5py.Dataset) and name.rpartition("/")[2] == MATCHES:
+            names.add(name.rpartition("/")[0])
+
+    h5.visititems(visit)
+    return names
+
+
+def _check(group: Any, where: str) -> None:
+    shapes = {}
+    for name in (*POINTS, MATCHES, *([SCORES] if SCORES in group else [])):
+        link = group.get(name, getlink=True)
+        if not isinstance(link, h5py.HardLink) or not isinstance(group[name], h5py.Dataset):
+            raise UsageError(f"{where} has no {name} of its own.")
+        if group[name].external or group[name].is_virtual:
+            raise UsageError(f"{where}/{name} leads to another file; that is not followed.")
+        shapes[name] = group[name].shape
+    count = shapes[POINTS[0]][0] if shapes[POINTS[0]] else 0
+    good = all(len(shapes[n]) == 2 and shapes[n][1] == 2 and shapes[n][0] <= MOST for n in POINTS)
+    if not good or shapes[MATCHES] != (count,) or shapes.get(SCORES, (count,)) != (count,):
+        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise UsageError(
+            f"{where} has {told}; keypoints are (n, 2), matches and scores one per keypoint of the first view."
+        )
+
+
+def _notes(h5: Any, groups: Sequence[str], total: int) -> list[str]:
+    said = []
+    if groups and h5[groups[0]][POINTS[0]].dtype == np.float16:
+        said.append(
+            "the keypoints are stored as 16-bit floats (Glue Factory's as_half), whose steps are .5 pixels above 512 and 1 "
+            "above 1,024: thresholds of a pixel measure that too."
+        )
+    if total > len(groups):
+        said.append(f"{total - len(groups)} groups of the file belong to no item that is scored.")
+    return said
+
+
+def read(file: str, groups: Sequence[str], shift: float) -> dict[str, Column]:
+    """Columns of the groups, in order; `shift` pixels are added to every point.
+
+    Raises:
+        UsageError: numbers that are not finite, or matches that name no keypoint.
+    """
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in (*POINTS, MATCHES, SCORES)}
+    with _opened(file) as h5:
+        for group in track(groups, len(groups), "reading", "pairs"):
+            for name, value in _pair(h5[group], f"{file}: {group}", shift).items():
+                rows[name].append(value)
+    return {name: Ragged(values[0].dtype, values[0].ndim, values) for name, values in rows.items()}
+
+
+def _pair(group: Any, where: str, shift: float) -> dict[str, np.ndarray]:
+    points = {name: group[name][()].astype(np.float32) + np.float32(shift) for name in POINTS}
+    matches = group[MATCHES][()].astype(np.int64)
+    scores = group[SCORES][()].astype(np.float32) if SCORES in group else np.ones(len(matches), np.float32)
+    scores = np.where(matches >= 0, scores, 0).astype(np.float32)
+    if not all(np.isfinite(each).all() for each in (*points.values(), scores)):
+        raise UsageError(f"{where} holds NaN or infinity.")
+    if len(matches) and (matches.max() >= len(points[POINTS[1]]) or matches.min() < -1):
+        raise UsageError(f"{where}: {MATCHES} names keypoints that are not there.")
+    return {**points, MATCHES: matches.astype(np.int32), SCORES: scores}
