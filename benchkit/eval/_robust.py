@@ -194,7 +194,7 @@ class TwoViews(Benchmark):
         for label, row in numbers.items():
             found |= self._named(label, row)
         for name in self.settings.estimator:
-            found |= self._best(name, numbers) if len(self.settings.labels(name)) > 1 else {}
+            found |= self._best(name, numbers, bool(failed)) if len(self.settings.labels(name)) > 1 else {}
         return {**found, **means, **failed}
 
     def _numbers(self, columns: Columns) -> dict[str, np.ndarray]:
@@ -211,13 +211,15 @@ class TwoViews(Benchmark):
         pairs = zip(self._names(label), numbers.tolist(), strict=True)
         return {name: value if np.isfinite(value) else None for name, value in pairs}
 
-    def _best(self, name: str, numbers: Mapping[str, np.ndarray]) -> Values:
-        """The numbers at the threshold with the largest mean area (of equal ones the first), and that threshold."""
+    def _best(self, name: str, numbers: Mapping[str, np.ndarray], estimated: bool) -> Values:
+        """The numbers at the threshold with the largest mean area (of equal ones the first); and that threshold, but for the
+        floor, which is not estimated.
+        """
         rows = [numbers[label] for label in self.settings.labels(name)]
         place = int(np.argmax([row[0] for row in rows]))
         best = best_of(name)
-        threshold = {f"{self.stem}_{best}_threshold": float(self.settings.thresholds()[place])}
-        return {**self._named(best, rows[place]), **threshold}
+        threshold = float(self.settings.thresholds()[place]) if estimated else None
+        return {**self._named(best, rows[place]), f"{self.stem}_{best}_threshold": threshold}
 
     def breakdown(self, columns: Columns, meta: Mapping[str, Any]) -> Values:
         """Areas and medians of the items of each value of the category; none where it has one value only."""

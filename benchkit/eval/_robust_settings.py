@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
-from benchkit.conf.find import nearest
-from benchkit.conf.schema import hints
-from benchkit.conf.values import Plain, read_as
-from benchkit.errors import UsageError
+from benchkit.estimators._options import build_all, read_options
 from benchkit.estimators.base import Estimator
-from benchkit.registry import Component, find
 from benchkit.settings import setting
 
 SEVERAL = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)  # pixels: what -1 stands for, as in Glue Factory
@@ -40,25 +35,25 @@ class RobustSettings:
         "largest error of an inlier in pixels; of several all run, and the best on this set is named as such; -1: 0.5, 1, "
         "1.5, 2, 2.5 and 3 (default: the estimator's own)",
     )
+    auc: list[float] = setting([1.0, 3.0, 5.0], "thresholds of the areas under the recall curves of errors")
     options: dict[str, str] = setting({}, "options of the estimators' libraries, by the library's names")
     workers: int = setting(0, "threads; 0: as many as there are cores", identity=False)
 
     def __post_init__(self) -> None:
-        if not self.estimator or len(set(self.estimator)) < len(self.estimator):
-            raise ValueError(f"estimator names different estimators, not {self.estimator}")
-        if min(self.thresholds() or [1.0]) <= 0 or len(set(self.thresholds())) < len(self.thresholds()):
-            raise ValueError(f"ransac_th is different numbers above 0, or -1 alone, not {self.ransac_th}")
-        if self.ransac_th == [] or self.workers < 0:
-            raise ValueError("ransac_th names at least one threshold, and workers is not negative")
-        self._refuse_unknown(self.components())
+        labels = [label for name in self.estimator for label in self.labels(name)]
+        if not labels or len(set(labels)) < len(labels):
+            raise ValueError(f"estimator and ransac_th name different ones, not {self.estimator} and {self.ransac_th}")
+        if self.ransac_th == [] or not all(0 < each < float("inf") for each in self.thresholds()):
+            raise ValueError(f"ransac_th is numbers above 0, or -1 alone, not {self.ransac_th}")
+        if not self.auc or not all(0 < each < float("inf") for each in self.auc):
+            raise ValueError(f"auc is numbers above 0, not {self.auc}")
+        if self.workers < 0:
+            raise ValueError(f"workers is not negative, not {self.workers}")
+        read_options(self.estimator, self.options)
 
     def thresholds(self) -> list[float]:
         """Those that were asked for; none where each estimator has its own."""
         return list(SEVERAL) if self.ransac_th == [-1] else list(self.ransac_th or [])
-
-    def components(self) -> list[Component]:
-        """The estimators, by their modules; imports no library."""
-        return [find("estimators", name) for name in self.estimator]
 
     def labels(self, name: str) -> list[str]:
         """What an estimator's results are called, one per threshold."""
@@ -75,30 +70,8 @@ class RobustSettings:
         Raises:
             UsageError: a library is missing.
         """
-        built = [(each.name, each.build(self._given(each))) for each in self.components()]
+        built = build_all(self.estimator, self.options)
         return [
             Runs(estimator, self.thresholds() or [estimator.default_threshold[kind]], self.labels(name))
-            for name, estimator in built
+            for name, estimator in built.items()
         ]
-
-    def _given(self, component: Component) -> Any:
-        """The estimator's settings, with those options that it has, each read as its type."""
-        types = hints(component.settings)
-        values = {}
-        for key in (key for key in self.options if key in types):
-            try:
-                values[key] = read_as(types[key], Plain(self.options[key]))
-            except ValueError as error:
-                raise ValueError(f"options.{key} of {component.name}: {error}") from None
-        return component.settings(**values)
-
-    def _refuse_unknown(self, components: Sequence[Component]) -> None:
-        known = sorted({key for each in components for key in hints(each.settings)})
-        for key in self.options:
-            if key not in known:
-                raise UsageError(
-                    f"options.{key} is an option of none of {', '.join(self.estimator)}. {nearest(key, known)}"
-                    f"There are {', '.join(known)}."
-                )
-        for each in components:
-            self._given(each)

@@ -37,11 +37,6 @@ class Settings(RobustSettings):
 
     auc: list[float] = setting([1.0, 3.0, 5.0], "thresholds of the areas in pixels; LoFTR: 3, 5, 10")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.auc or min(self.auc) <= 0:
-            raise ValueError(f"auc is thresholds above 0, not {self.auc}")
-
 
 @dataclasses.dataclass(frozen=True)
 class Truth:

@@ -49,11 +49,6 @@ class Settings(RobustSettings):
     auc: list[float] = setting([5.0, 10.0, 20.0], "thresholds of the areas in degrees")
     depth: bool = setting(False, "score matches against depth too, where the data have it")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.auc or min(self.auc) <= 0:
-            raise ValueError(f"auc is thresholds above 0, not {self.auc}")
-
 
 @dataclasses.dataclass(frozen=True)
 class Truth:

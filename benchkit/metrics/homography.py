@@ -49,9 +49,11 @@ def scaled(matrix: Array, scale0: float, scale1: float, size0: Array) -> Array:
 
 
 def weighted_dlt(points0: Array, points1: Array, weights: Array) -> Array | None:
-    """The direct linear transform of all matches (n, 2), each squared residual times its weight (Hartley's normalisation).
+    """The direct linear transform of all matches (n, 2): the least sum of squared algebraic residuals, each times its weight,
+    where points are moved so that their weighted mean is 0 and their weighted mean distance from it the root of 2 (Hartley).
 
-    Weights (n,) that are not positive count as 0. None where what is left determines no homography: fewer than 4 matches,
+    It is kornia's `find_homography_dlt(solver="svd")`; its default solver, which Glue Factory calls, takes one step of
+    inverse iteration towards the same minimum, and differs where matches are noisy. Weights (n,) that are not positive count as 0. None where what is left determines no homography: fewer than 4 matches,
     or points on one line.
 
     Returns:
@@ -61,11 +63,12 @@ def weighted_dlt(points0: Array, points1: Array, weights: Array) -> Array | None
     points0, points1, weights = points0[used], points1[used], weights[used]
     if len(points0) < 4:
         return None
-    frame0, frame1 = _frame(points0), _frame(points1)
+    weights = weights / weights.sum()
+    frame0, frame1 = _frame(points0, weights), _frame(points1, weights)
     first, second = (np.column_stack([p, np.ones(len(p))]) @ f.T for p, f in ((points0, frame0), (points1, frame1)))
     zero = np.zeros_like(first)
     rows = [np.hstack([first, zero, -second[:, :1] * first]), np.hstack([zero, first, -second[:, 1:2] * first])]
-    values, vectors = np.linalg.eigh(sum(each.T @ (each * (weights / weights.max())[:, None]) for each in rows))
+    values, vectors = np.linalg.eigh(sum(each.T @ (each * weights[:, None]) for each in rows))
     if values[1] <= DEGENERATE * values[-1]:
         return None
     matrix = np.linalg.inv(frame1) @ vectors[:, 0].reshape(3, 3) @ frame0
@@ -77,10 +80,10 @@ def _inverse(matrix: Array) -> Array:
     return np.asarray(np.linalg.inv(matrix), np.float64)
 
 
-def _frame(points: Array) -> Array:
-    """The similarity that moves the mean to 0 and makes the mean distance from it the root of 2."""
-    mean = points.mean(axis=0)
-    scale = np.sqrt(2) / (np.linalg.norm(points - mean, axis=1).mean() or 1.0)
+def _frame(points: Array, weights: Array) -> Array:
+    """The similarity that normalises points; the weights add up to 1."""
+    mean = weights @ points
+    scale = np.sqrt(2) / (weights @ np.linalg.norm(points - mean, axis=1) or 1.0)
     return np.array([[scale, 0, -scale * mean[0]], [0, scale, -scale * mean[1]], [0, 0, 1]])
 
 

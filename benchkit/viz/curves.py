@@ -18,7 +18,7 @@ def cumulative(figure: Any, errors: Mapping[str, np.ndarray], thresholds: Sequen
         errors: (N,) by what was done (an estimator and its threshold), infinite where it failed.
         thresholds: of the areas, in `unit`; the curves end at the largest.
     """
-    figure.set_size_inches(6.5, 4.5)
+    figure.set_size_inches(8, 4.5)
     axes = figure.subplots()
     for name, each in errors.items():
         shown = " / ".join(f"{100 * area:.1f}" for area in curves.areas(each, thresholds))
@@ -28,7 +28,7 @@ def cumulative(figure: Any, errors: Mapping[str, np.ndarray], thresholds: Sequen
     axes.set(
         xlim=(0, max(thresholds)), ylim=(0, 1), xlabel=f"error ({unit})", ylabel="share of items at most so far off"
     )
-    _legend(axes, f"area up to {' / '.join(f'{limit:g}' for limit in thresholds)} {unit}, %")
+    _legend(axes, f"area up to {' / '.join(f'{limit:g}' for limit in thresholds)} {unit}, %", outside=True)
 
 
 def precision_recall(figure: Any, precision: np.ndarray, recall: np.ndarray, label: str) -> None:
@@ -40,10 +40,11 @@ def precision_recall(figure: Any, precision: np.ndarray, recall: np.ndarray, lab
         axes.plot(x, f_measure * x / (2 * x - f_measure), color="tab:green", alpha=0.3, linewidth=0.6)
     axes.plot(recall, precision, label=label, linewidth=1.2, marker="." if len(recall) < 3 else "")
     axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="recall", ylabel="precision")
-    _legend(axes, "")
+    _legend(axes, "", outside=False)
 
 
-def _legend(axes: Any, title: str) -> None:
-    legend = axes.legend(fontsize=7, title=title, title_fontsize=7, loc="lower right")
+def _legend(axes: Any, title: str, outside: bool) -> None:
+    where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if outside else {"loc": "lower left"}
+    legend = axes.legend(fontsize=7, title=title, title_fontsize=7, **where)
     for text in legend.get_texts():
         text.set_parse_math(False)
