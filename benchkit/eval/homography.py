@@ -56,7 +56,7 @@ class Truth:
 class Homography(TwoViews):
     """See the module."""
 
-    source = "HPatches (Balntas et al. 2017) in the protocol of Glue Factory (Pautrat et al. 2023, LightGlue 2023)"
+    source = "HPatches (Balntas et al. 2017) in the protocol of Glue Factory (cvg/glue-factory)"
     defaults: Mapping[str, Any] = {
         "data": {"name": "warped"},
         "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": 100_000}},

@@ -66,7 +66,7 @@ class Truth:
 class RelativePose(TwoViews):
     """See the module."""
 
-    source = "MegaDepth-1500 and ScanNet-1500 (Sarlin et al. 2020, Sun et al. 2021) in the protocol of Glue Factory"
+    source = "MegaDepth-1500 (Sun et al. 2021), ScanNet-1500 (Sarlin et al. 2020), in the protocol of cvg/glue-factory"
     defaults: Mapping[str, Any] = {
         "data": {"name": "scene_pairs"},
         "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": 100_000}},

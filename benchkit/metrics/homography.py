@@ -53,8 +53,8 @@ def weighted_dlt(points0: Array, points1: Array, weights: Array) -> Array | None
     where points are moved so that their weighted mean is 0 and their weighted mean distance from it the root of 2 (Hartley).
 
     It is kornia's `find_homography_dlt(solver="svd")`; its default solver, which Glue Factory calls, takes one step of
-    inverse iteration towards the same minimum, and differs where matches are noisy. Weights (n,) that are not positive count as 0. None where what is left determines no homography: fewer than 4 matches,
-    or points on one line.
+    inverse iteration towards the same minimum, and differs where matches are noisy. Weights (n,) that are not positive count
+    as 0. None where what is left determines no homography: fewer than 4 matches, or points on one line.
 
     Returns:
         (3, 3), with most of the weight in front of it.
