@@ -201,13 +201,13 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            sizes = sum(entry.file_size for entry in archive.infolist())
-        if sizes > LARGEST:
-            raise UsageError(f"{path} claims {sizes:,} bytes; a list of pairs has some ten thousand.")
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size <= LARGEST:
+            with np.load(path, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+    except Exception as error:  # damaged archives raise OSError, BadZipFile, zlib.error, ValueError, EOFError ...
         raise UsageError(f"{path} is no whole .npz file of numbers ({error}).") from error
+    raise UsageError(f"{path} claims {size:,} bytes; a list of pairs has some ten thousand.")
 
 
 def _pose(path: Path) -> np.ndarray:
