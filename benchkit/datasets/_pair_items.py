@@ -1,0 +1,212 @@
+"""One pair of images with cameras and pose: what every reader of pairs makes, and what numbers may be such a pose."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchkit.datasets._listing import check_name
+from benchkit.errors import UsageError
+from benchkit.geometry.rotation import to_matrix
+
+Matrix = NDArray[np.float64]
+ORTHOGONAL = 2e-3  # largest entry of R R^T - I: lists are written with as few as four digits
+FLIP = np.diag([1.0, -1.0, -1.0, 1.0])  # from cameras of OpenGL (y up, z backward) to x right, y down, z forward
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Camera:
+    """One view.
+
+    Attributes:
+        image: path below the folder of images.
+        K: float64 (3, 3), pixels of the stored image, corner convention.
+        size: width and height that the intrinsics are said to be of; None where nobody says.
+        depth: path of its depth map below root, None without.
+    """
+
+    image: str
+    K: Matrix
+    size: tuple[int, int] | None = None
+    depth: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Pair:
+    """Two views and how the second camera stands to the first.
+
+    Attributes:
+        name: of the item.
+        cameras: of view 0 and view 1.
+        pose: float64 (4, 4), X1 = R X0 + t between frames with x right, y down, z forward.
+        poses: float64 (4, 4) each, world to camera, where a pose was given per image; None where the relative one was.
+        group: the scene, '' where nobody says.
+        split: its name.
+        where: file and line.
+        category: label columns.
+    """
+
+    name: str
+    cameras: tuple[Camera, Camera]
+    pose: Matrix
+    poses: tuple[Matrix, Matrix] | None = None
+    group: str = ""
+    split: str = "test"
+    where: str = ""
+    category: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How the numbers of a list are to be read.
+
+    Attributes:
+        inverse: poses go the other way: from view 1 to view 0, or from camera to world.
+        flipped: cameras look along -z with y up (OpenGL).
+        centre: principal points are counted from the centre of the top-left pixel.
+    """
+
+    inverse: bool = False
+    flipped: bool = False
+    centre: bool = False
+
+    def relative(self, given: Matrix) -> Matrix:
+        """The pose from view 0 to view 1, float64 (4, 4)."""
+        pose = inverted(given) if self.inverse else given
+        return FLIP @ pose @ FLIP if self.flipped else pose
+
+    def to_camera(self, given: Matrix) -> Matrix:
+        """The pose from world to camera, float64 (4, 4)."""
+        pose = inverted(given) if self.inverse else given
+        return FLIP @ pose if self.flipped else pose
+
+    def intrinsics(self, fx: float, fy: float, cx: float, cy: float, skew: float = 0.0) -> Matrix:
+        """K in the corner convention."""
+        more = 0.5 if self.centre else 0.0
+        return np.array([[fx, skew, cx + more], [0, fy, cy + more], [0, 0, 1.0]])
+
+
+def inverted(pose: Matrix) -> Matrix:
+    """The pose the other way round."""
+    return rigid(pose[:3, :3].T, -pose[:3, :3].T @ pose[:3, 3])
+
+
+def rigid(rotation: Matrix, translation: Matrix) -> Matrix:
+    """(4, 4) of R (3, 3) and t (3,)."""
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = rotation, translation
+    return pose
+
+
+def between(first: Matrix, second: Matrix) -> Matrix:
+    """From the first camera to the second, of two poses from the world."""
+    return second @ inverted(first)
+
+
+def quaternion(numbers: Sequence[float], where: str) -> Matrix:
+    """R (3, 3) of qw, qx, qy, qz (Hamilton's product; COLMAP's order), which need not have length 1 to the last digit.
+
+    Raises:
+        UsageError: its length is not about 1.
+    """
+    length = float(np.linalg.norm(numbers))
+    if not abs(length - 1) < 1e-2:
+        raise UsageError(f"{where}: the quaternion {shown(numbers)} has length {length:.4g}, not 1.")
+    return to_matrix(np.asarray(numbers, np.float64))
+
+
+def rotation(numbers: Sequence[float], where: str) -> Matrix:
+    """R (3, 3) of nine numbers, row by row, made exactly orthogonal.
+
+    Raises:
+        UsageError: they are not a rotation: not orthogonal, or a mirror (determinant -1).
+    """
+    given = np.asarray(numbers, np.float64).reshape(3, 3)
+    off = np.abs(given @ given.T - np.eye(3)).max() if np.isfinite(given).all() else np.inf
+    if not off < ORTHOGONAL:
+        raise UsageError(
+            f"{where}: the nine numbers of R are no rotation: R R^T differs from the identity by {off:.2g}. R is written "
+            "row by row (r00 r01 r02 r10 ...), without scale."
+        )
+    left, _, right = np.linalg.svd(given)
+    if np.linalg.det(given) < 0:
+        raise UsageError(
+            f"{where}: R has determinant -1: it mirrors. One axis has the wrong sign; cameras have x right, y down, z "
+            "forward (or x right, y up, z backward: data.axes=opengl)."
+        )
+    return np.asarray(left @ right)
+
+
+def homogeneous(numbers: Sequence[float], where: str) -> Matrix:
+    """A pose (4, 4) of sixteen numbers, row by row, or of twelve: its first three rows.
+
+    Raises:
+        UsageError: its rotation is none, or its last row is not 0 0 0 1.
+    """
+    given = np.asarray(numbers, np.float64).reshape(-1, 4)
+    if len(given) == 4 and not np.allclose(given[3], [0, 0, 0, 1], atol=1e-6):
+        column = np.allclose(given[:, 3], [0, 0, 0, 1], atol=1e-6)
+        mend = ": it is written column by column, and rows are expected" if column else ""
+        raise UsageError(f"{where}: the last row of the pose is {shown(given[3])}, not 0 0 0 1{mend}.")
+    return rigid(rotation(list(given[:3, :3].ravel()), where), given[:3, 3])
+
+
+def r_then_t(numbers: Sequence[float], where: str) -> Matrix:
+    """A pose (4, 4) of nine numbers of R, row by row, and three of t."""
+    return rigid(rotation(numbers[:9], where), np.asarray(numbers[9:], np.float64))
+
+
+def check_intrinsics(K: Matrix, where: str) -> Matrix:
+    """K itself.
+
+    Raises:
+        UsageError: it is no matrix of intrinsics: a focal length not above 0, a last row other than 0 0 1.
+    """
+    upper = abs(K[1, 0]) < 1e-9 and np.allclose(K[2], [0, 0, 1])
+    if not np.isfinite(K).all() or min(K[0, 0], K[1, 1]) <= 0 or not upper:
+        mend = ""
+        if np.allclose(K[:, 2], [0, 0, 1]):
+            mend = " It is written column by column, and rows are expected."
+        elif min(K[0, 0], K[1, 1]) <= 0:
+            mend = " Focal lengths are above 0; an axis that points the other way is said by data.axes=opengl."
+        raise UsageError(f"{where}: {shown(K.ravel())} is no K (fx skew cx 0 fy cy 0 0 1).{mend}")
+    return K
+
+
+def below(text: str, where: str) -> str:
+    """A path below a folder, as a list names it, with either slash.
+
+    Raises:
+        UsageError: it is empty, absolute, or leads out.
+    """
+    path = PurePosixPath(text.replace("\\", "/"))
+    if not path.parts or path.is_absolute() or ".." in path.parts:
+        raise UsageError(f"{where}: a path below the folder of images is expected, not {text!r}.")
+    check_name(str(path))
+    return str(path)
+
+
+def floats(cells: Sequence[str], where: str) -> list[float]:
+    """Numbers.
+
+    Raises:
+        UsageError: one of the cells is none, or not finite.
+    """
+    numbers = []
+    for cell in cells:
+        try:
+            numbers.append(float(cell))
+        except ValueError:
+            numbers.append(np.nan)
+        if not np.isfinite(numbers[-1]):
+            raise UsageError(f"{where}: a number is expected, not {cell!r}.")
+    return numbers
+
+
+def shown(numbers: Sequence[float] | Matrix) -> str:
+    """Numbers for a message."""
+    return " ".join(f"{each:.6g}" for each in np.asarray(numbers, np.float64).ravel())
