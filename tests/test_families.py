@@ -150,7 +150,11 @@ def case(request: pytest.FixtureRequest) -> Case:
     return Case(request.param)
 
 
-ESTIMATED = ("homography", "relative_pose", "correspondence3d")  # noise on every item would leave no estimate that is any good
+ESTIMATED = (
+    "homography",
+    "relative_pose",
+    "correspondence3d",
+)  # noise on every item would leave no estimate that is any good
 SAID_FLOORS = ("painting_vision",)  # whose specification says what the floor is (class 0), the best constant or not
 
 
@@ -397,9 +401,11 @@ class TestHead:
         component = registry.find("heads", name)
         assert component.module.__doc__
         head: Head = component.build(component.settings())
-        assert head.wants().kind in ("pool", "patch", None)
+        assert head.wants().kind in ("pool", "patch", "images", None)
         assert head.gives
-        if head.wants().kind == "patch" or head.wants().pool:  # reads what only a model can give: tests of their own
+        if (
+            head.wants().kind in ("patch", "images") or head.wants().pool
+        ):  # reads what only a model can give: tests of their own
             return
         features, truth = _blobs(head.wants().views)
         if head.trains or head.votes:
@@ -416,7 +422,7 @@ class TestHead:
     def test_log_hides_no_score(self, name: str):
         component = registry.find("heads", name)
         head: Head = component.build(component.settings())
-        if head.wants().kind == "patch":
+        if head.wants().kind in ("patch", "images"):
             return
         if head.trains or head.votes:
             head.fit("cls@final", *_blobs(head.wants().views), 0, 1)

@@ -86,7 +86,8 @@ LOCAL: dict[str, Any] = {
     "sift": ("sift", None, 128),
     "superpoint": ("superpoint", None, 256),
 }
-POOLED = [stem for stem in conf_names() if stem not in MASK_HEADS and stem not in LOCAL]
+DENSE_MATCHERS = {"loftr": "loftr"}  # confs of matchers that read the images themselves: their head
+POOLED = [stem for stem in conf_names() if stem not in {*MASK_HEADS, *LOCAL, *DENSE_MATCHERS}]
 DATA = {
     "ade20k",
     "coco",
@@ -328,6 +329,16 @@ def test_mask_heads(stem: str):
     assert (own.size, own.resize, own.interpolation) == (size, resize, interpolation)
     np.testing.assert_allclose([own.mean, own.std], [mean, std], rtol=1e-6)
     assert backbone.shapes(64, 64, ["masks@final"])["masks@final"][0] == classes
+
+
+@pytest.mark.parametrize("stem", DENSE_MATCHERS)
+def test_dense_matchers(stem: str):
+    conf = build(stem, "homography")
+    assert (conf.head.name, conf.backbone.name, conf.model.batch_size) == (DENSE_MATCHERS[stem], "pixels", 1)
+    backbone = conf.backbone.component.build(conf.backbone.settings)
+    for given, resize in (([], "native"), (["data.size=840"], "pad"), (["data.resize_short=480"], "short")):
+        made = input_preprocess(build(stem, "homography", given), backbone.preprocess, backbone.stride, stem)
+        assert (made.resize, made.mean, made.std, made.multiple) == (resize, (0, 0, 0), (1, 1, 1), 1)
 
 
 @pytest.mark.parametrize("stem", LOCAL)

@@ -104,13 +104,19 @@ def _results(futures: list[Future[Decoded]], on_error: str) -> list[Decoded]:
 def decode(picture: Picture, preprocess: Preprocess) -> Decoded:
     """Read, verify, decode and preprocess one picture."""
     try:
-        image = _image(picture, preprocess.decoder)
+        image = read_image(picture, preprocess.decoder)
     except Unreadable as error:
         return Decoded(picture, problem=str(error))
     return Decoded(picture, preprocess.apply(image), thumbnail(image))
 
 
-def _image(picture: Picture, decoder: str) -> np.ndarray:
+def read_image(picture: Picture, decoder: str) -> np.ndarray:
+    """Read, verify and decode one picture: uint8 (H, W, 3).
+
+    Raises:
+        Unreadable: it cannot be decoded.
+        RunError: it cannot be read any more, or is another one by now.
+    """
     dataset, view = picture.dataset, picture.view
     where = dataset.path(view) or view
     try:

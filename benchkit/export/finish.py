@@ -1,5 +1,5 @@
 """From a full bank to a finished tag: features, truth, head, predictions, then the record. No image is forwarded here,
-and none decoded but where the truth is made from the image itself (corners, orientation).
+and none decoded but where the truth is made from the image itself (corners, orientation) or the head reads images.
 
 Everything is built under `.parts/` and moved into place file by file, the record last, so a kill at any moment leaves
 either the old tag, or a folder whose record does not match its files and which the next run finishes.
@@ -21,12 +21,13 @@ from benchkit.errors import RunError
 from benchkit.export.describe import describe
 from benchkit.export.forward import NOT_FINITE
 from benchkit.export.job import Job
+from benchkit.export.pairs import predict_items
 from benchkit.export.split import Split, check_left
 from benchkit.export.texts import read_texts
 from benchkit.export.truth import FramedTruth
+from benchkit.export.views import Views
 from benchkit.features import FeatureKey
 from benchkit.heads.base import Head
-from benchkit.preprocess import Preprocess
 from benchkit.provenance.record import NAME, sealed
 from benchkit.registry import find
 from benchkit.store.bank import Bank
@@ -75,10 +76,10 @@ def finish(job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any]
     prompts = job.prepare_head(model.side)
     if prompts:
         job.head.read_texts(read_texts(bank, prompts))
-    log = _predict(job, build, keys, items, targets.get("train_targets"), model.preprocess)
+    head = _predict(job, build, keys, items, targets.get("train_targets"), model)
     job.write_conf(build / "conf.yaml")
     record = describe(job, build, bank, keys, targets, skipped, model.facts)
-    record["head"] = {"name": job.conf.head.name, "log": log, "threads": FIT_THREADS}
+    record["head"] = {"name": job.conf.head.name, **head, "threads": FIT_THREADS}
     record["timings"] = {**timings, "finish": time.monotonic() - started}
     write_json(build / NAME, sealed(record))
     _publish(build, job.folder)
@@ -151,9 +152,9 @@ def _predict(
     keys: Sequence[str],
     items: Sequence[str],
     train_targets: str | None,
-    preprocess: Preprocess,
-) -> dict[str, float]:
-    """Fit on the bank and the cached train targets, predict the evaluated items; returns the fit log.
+    model: LoadedModel,
+) -> dict[str, Any]:
+    """Fit on the bank and the cached train targets, predict the evaluated items; returns what the record says of the head.
 
     A pooled head reads all layers asked for side by side, as DINOv2's linear probe reads its last four.
     """
@@ -164,17 +165,23 @@ def _predict(
             truth = TableItems(table)
             if job.family.floor_head:
                 whole.update({f"floor/{k}": v for k, v in _floor(job, truth).items()})
-            with _features(job, build, keys, truth.names, preprocess) as features:
+            with _features(job, build, keys, truth.names, model) as features:
                 head.read_given(_given(job, truth))
                 head.fit(key, features, truth, job.conf.model.seed, FIT_THREADS)
-    with _features(job, build, keys, items, preprocess) as features, Table(build / "targets.h5", "targets") as table:
-        head.read_given(_given(job, TableItems(table, items)))
-        fields = head.predict(key, features, FIT_THREADS)
+    facts: dict[str, Any] = {}
+    with _features(job, build, keys, items, model) as features, Table(build / "targets.h5", "targets") as table:
+        given = _given(job, TableItems(table, items))
+        if isinstance(features, Views):
+            parts = predict_items(job, features, given, model, FIT_THREADS)
+            fields, facts["platforms"] = parts.columns(items), parts.platforms
+        else:
+            head.read_given(given)
+            fields = head.predict(key, features, FIT_THREADS)
         log = head.log()
         whole.update({f"fit/{name}": np.array(value) for name, value in log.items()})
         write_table(build / "predictions.h5", "predictions", items, fields, whole, head.meta())
     _write_state(head, build / "head.safetensors")
-    return log
+    return {"log": log, **facts}
 
 
 def _given(job: Job, truth: TableItems) -> ArrayItems:
@@ -183,14 +190,16 @@ def _given(job: Job, truth: TableItems) -> ArrayItems:
 
 
 def _features(
-    job: Job, build: Path, keys: Sequence[str], items: Sequence[str], preprocess: Preprocess
+    job: Job, build: Path, keys: Sequence[str], items: Sequence[str], model: LoadedModel
 ) -> contextlib.AbstractContextManager[Any]:
-    """What a head reads of some items: maps one by one (and the frames, for a head of pixels that reads nothing), or pooled
-    rows in memory."""
-    kind = job.head.wants().kind
+    """What a head reads of some items: maps one by one (and the frames, for a head of pixels that reads nothing), pooled rows
+    in memory, or the images themselves."""
+    kind, preprocess = job.head.wants().kind, model.preprocess
     if kind == "pool" or (kind is None and not job.family.dense):
         return contextlib.nullcontext(_pooled(job, build, keys, items))
     views = [view for item in items for view in job.dataset.views(item)[: job.head.wants().views]]
+    if kind == "images":
+        return contextlib.nullcontext(Views(job.dataset, job.facts, views, preprocess, str(model.device)))
     sizes = [(job.facts[view].height, job.facts[view].width) for view in views]
     if keys and FeatureKey.parse(keys[0]).points:
         resized = np.array([preprocess.resized(*size) for size in sizes]).reshape(-1, 2)

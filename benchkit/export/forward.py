@@ -216,7 +216,7 @@ class Forward:
         try:
             return self._run(pixels)
         except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
         if self.device.type == "cuda":
             self.torch.cuda.empty_cache()
@@ -235,7 +235,8 @@ class Forward:
         return "out of memory even with one image: use a smaller model or data.size, or another model.device."
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory did not suffice."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
 

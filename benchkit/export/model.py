@@ -20,6 +20,7 @@ from benchkit.conf.diff import identity_view
 from benchkit.errors import UsageError
 from benchkit.export.forward import Forward
 from benchkit.export.job import Job
+from benchkit.export.pairs import check_images
 from benchkit.export.probe import probe
 from benchkit.features import FeatureKey, plan_fixed, plan_keys, plan_points
 from benchkit.heads.base import ModelSide
@@ -111,6 +112,9 @@ class LoadedModel:
     def keys(self, job: Job) -> list[Any]:
         """The feature keys of a job: what the head reads, for every layer asked for."""
         features, wants = job.conf.model.features, job.head.wants()
+        if wants.kind == "images":
+            check_images(job, self.backbone)
+            return []
         if wants.points == "only" or (wants.points == "rather" and self.backbone.local_features):
             return plan_points(features.layers, job.conf.head.name, self.backbone)
         if wants.kind is None and not self.backbone.pools:

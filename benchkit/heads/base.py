@@ -18,10 +18,16 @@ PIXELS = ("mask", "depth", "normals", "map")  # the fields of pixels: truth and 
 
 @dataclasses.dataclass(frozen=True)
 class Wants:
-    """What a head reads: pooled vectors ('pool'), dense maps ('patch'), or nothing of the image (None).
+    """What a head reads: pooled vectors ('pool'), dense maps ('patch'), the images themselves ('images'), or nothing of the
+    image (None).
 
     Attributes:
-        kind: see above.
+        kind: see above. A head of images (a matcher that takes both at once) stands beside the backbone `pixels`, and nothing
+            of it is banked. Its `predict` gets a `benchkit.export.views.Views` with the views of one item and is called item by
+            item, each prediction kept at once, so it must not depend on the other items: `features.view(0)` and `.view(1)` give
+            the inputs as data.size, data.resize and data.resize_short say (`pixels`, uint8 (3, h, w)) and bring points of an
+            input to original pixels (`original`); `features.device` is where the conf wants the model. Whatever decides
+            its numbers beside settings and code (weights) belongs into `protocol`.
         pool: the one pool at `final` that it can read (logits, proj, masks); None leaves it to model.features.
         views: how many views of an item's are read: the first, or both of a pair, one after the other.
         points: keypoints and descriptors are read in place of maps where the backbone finds them; "only": nothing else is.
@@ -115,7 +121,8 @@ class Head:
         Args:
             key: the feature key to read.
             features: `read(key)` gives float32 (N, C), of items with V > 1 views (N, V, C). A head that wants patches
-                gets a `benchkit.store.maps.Maps`, and a key of several layers joined by +.
+                gets a `benchkit.store.maps.Maps`, and a key of several layers joined by +; one that wants images a
+                `benchkit.export.views.Views`.
             truth: the same items' targets, in the same order.
             seed: of everything random, together with item names.
             threads: fixed number of threads, recorded: bits may depend on it.
