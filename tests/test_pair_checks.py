@@ -324,18 +324,18 @@ def test_a_real_chessboard_before_two_cameras(shared, tmp_path):
             assert mend in str(caught.value), fault
 
 
-def put_frames(source: Path, out: Path, depth: bool) -> None:
+def put_frames(source: Path, out: Path, depth: bool, fy: float = 519.0) -> None:
     """Five frames of a depth camera, all pairs of them; poses from camera to world."""
     out.mkdir()
     frames = range(1, 6)
     poses = np.loadtxt(source / "pose.txt")
+    camera = [518, 519, 325.5, 253.5, 640, 480] if fy > 0 else [481.2, fy, 319.5, 239.5, 640, 480]
     rows = []
     for n, (tx, ty, tz, qx, qy, qz, qw) in zip(frames, poses, strict=True):
         (out / f"{n}.png").write_bytes((source / "color" / f"{n}.png").read_bytes())
-        (out / f"{n}.pgm").write_bytes((source / "depth" / f"{n}.pgm").read_bytes())
-        rows.append(
-            [f"{n}.png", 518, 519, 325.5, 253.5, 640, 480, qw, qx, qy, qz, tx, ty, tz, f"{n}.pgm" if depth else ""]
-        )
+        maps = source / "depth" / f"{n}{'.pgm' if fy > 0 else '.png'}"
+        (out / f"d{maps.name}").write_bytes(maps.read_bytes())
+        rows.append([f"{n}.png", *camera, qw, qx, qy, qz, tx, ty, tz, f"d{maps.name}" if depth else ""])
     header = ["image", *K_NAMES, "width", "height", "qw", "qx", "qy", "qz", *T_NAMES, "depth"]
     put_table(out / "cameras.csv", header, rows)
     pairs = [[f"{a}.png", f"{b}.png"] for a in frames for b in frames if a < b]
@@ -358,3 +358,16 @@ def test_real_frames_of_a_depth_camera(shared, tmp_path, depth):
     if depth:
         with pytest.raises(UsageError, match=r"set data.depth_scale=1000"):
             job(root, right[0])
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_rendered_frames_whose_y_points_up(shared, tmp_path):
+    """ICL-NUIM: fy is below 0."""
+    root = tmp_path / "frames"
+    put_frames(shared / "data" / "rgbd_slambook2" / "ch12" / "dense_RGBD" / "data", root, depth=True, fy=-480.0)
+    right = ["data.pose=camera_to_world", "data.depth_scale=5000", "data.principal_point=centre"]
+    made = job(root, *right)
+    assert made.dataset.target("1.png--2.png")["K0"][1, 1] == 480
+    with pytest.raises(UsageError, match=r"if the poses are from camera to world. Then set data.pose=camera_to_world"):
+        job(root, *right[1:])

@@ -119,6 +119,19 @@ class TestOwnTable:
         put_table(tmp_path / "pairs.csv", ["image0", "image1", *K_NAMES, "qw", "qx", "qy", "qz", *T_NAMES], [row])
         np.testing.assert_allclose(read(tmp_path).target("s0_0.png--s0_1.png")["R"], turned.as_matrix(), atol=1e-12)
 
+    def test_focal_lengths_below_0(self, tmp_path):
+        """As ICL-NUIM's: y points up in the cameras' frames, and fy is below 0. Read back, all is as in other data."""
+        up = np.diag([1.0, -1, 1, 1])
+        put_own(tmp_path, scenes(), lambda pose: up @ pose @ up)
+        lines = [line.split(",") for line in (tmp_path / "pairs.csv").read_text().split()]
+        for k in "01":
+            column = lines[0].index(f"fy{k}")
+            for line in lines[1:]:
+                line[column] = f"-{line[column]}"
+        (tmp_path / "pairs.csv").write_text("\n".join(map(",".join, lines)))
+        assert_truth(read(tmp_path))
+        assert len(job(tmp_path).test.items) == 3
+
     def test_principal_points_from_the_centre_of_a_pixel(self, tmp_path):
         put_own(tmp_path, scenes())
         corner, centre = (read(tmp_path, principal_point=said) for said in ("corner", "centre"))
@@ -163,7 +176,8 @@ class TestOwnTable:
 BROKEN = {  # column -> value, and what the message says
     "r00=7": "no rotation",
     "r00=nan": "a number is expected, not 'nan'",
-    "fx0=-100": "Focal lengths are above 0",
+    "fx0=0": "is no K",
+    "fy0=-100": "signs of the focal lengths mirror",
     "image0=/a.png": "a path below the folder of images",
     "image1=../a.png": "a path below the folder of images",
     "tx=one": "a number is expected, not 'one'",

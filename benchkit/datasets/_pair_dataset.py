@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchkit.datasets._pair_depth import read_depth
-from benchkit.datasets._pair_items import Camera, Matrix, Pair, Reading
-from benchkit.datasets._pair_turned import QUARTERS, UPRIGHT, orientation, upright_camera, upright_map
+from benchkit.datasets._pair_items import Camera, Matrix, Pair, Reading, righted
+from benchkit.datasets._pair_turned import QUARTERS, UPRIGHT, header, upright_camera, upright_map
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
-from benchkit.images import Unreadable, inspect
+from benchkit.images import Unreadable
 from benchkit.settings import setting
 
 Size = tuple[int, int]
@@ -56,11 +56,10 @@ class PosedPairs(Dataset):
     def begin(self, settings: Any, pairs: list[Pair]) -> None:
         """Take over what was read."""
         self.settings = settings
-        self.pairs = {pair.name: pair for pair in pairs}
+        self.pairs = {pair.name: righted(pair) for pair in pairs}
         has_depth = settings.depth and any(camera.depth for pair in pairs for camera in pair.cameras)
         self.maps = ("depth0", "depth1") if has_depth else ()
-        self._turns: dict[str, int] = {}
-        self._sizes: dict[str, Size] = {}
+        self._headers: dict[str, tuple[int, int, int]] = {}
 
     def items(self, split: str) -> list[str]:
         """`<image0>--<image1>` (or as the list names pairs), in name order."""
@@ -79,21 +78,27 @@ class PosedPairs(Dataset):
         """The image file."""
         return self.image_root / view
 
-    def _data(self, view: str) -> bytes:
-        data = self.read(view)
-        assert data is not None
-        return data
-
     def file_size(self, view: str) -> Size:
         """Width and height of the upright picture.
 
         Raises:
-            Unreadable: it is no whole image.
+            Unreadable: it is no image.
         """
-        if view not in self._sizes:
-            height, width = inspect(self._data(view))
-            self._sizes[view] = (width, height)
-        return self._sizes[view]
+        width, height, turned = self._header(view)
+        return (height, width) if turned >= 5 else (width, height)
+
+    def tag(self, view: str) -> int:
+        """The file's EXIF orientation.
+
+        Raises:
+            Unreadable: it is no image.
+        """
+        return self._header(view)[2]
+
+    def _header(self, view: str) -> tuple[int, int, int]:
+        if view not in self._headers:
+            self._headers[view] = header(self.image_root / view)
+        return self._headers[view]
 
     def size(self, view: str) -> Size:
         """Width and height of the upright picture; 0 of one that cannot be read, whose items are skipped."""
@@ -110,16 +115,6 @@ class PosedPairs(Dataset):
             return self.tag(view)
         except (OSError, Unreadable):
             return UPRIGHT
-
-    def tag(self, view: str) -> int:
-        """The file's EXIF orientation.
-
-        Raises:
-            Unreadable: it is no image.
-        """
-        if view not in self._turns:
-            self._turns[view] = orientation(self._data(view))
-        return self._turns[view]
 
     def stored_size(self, view: str) -> Size:
         """Width and height of the pixels that intrinsics and depth maps are of."""

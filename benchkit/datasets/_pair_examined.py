@@ -35,6 +35,10 @@ class ExaminedPairs(PosedPairs):
         """Take over what was read."""
         super().begin(settings, pairs)
         self._lock = threading.Lock()
+        self._depth_faults: dict[str, str] = {}
+        self._as_read = {
+            pair.name: pair for pair in pairs
+        }  # with focal lengths below 0 if there are any: guesses undo readings
         self._checked = settings.check == "off"
 
     def notes(self) -> list[str]:
@@ -78,7 +82,6 @@ class ExaminedPairs(PosedPairs):
     def fault(self, camera: Camera) -> str:
         """What is wrong between a camera and its image."""
         turned = self.tag(camera.image)
-        self.file_size(camera.image)  # raises where it cannot be read
         if self.exif == "refuse" and turned != UPRIGHT:
             return (
                 f"it is stored turned (EXIF orientation {turned}): say whether intrinsics, pose and depth are of the pixels as "
@@ -102,6 +105,14 @@ class ExaminedPairs(PosedPairs):
         return ""
 
     def _depth_fault(self, camera: Camera) -> str:
+        """What is wrong with a view's depth, which is read once however many pairs the view is in."""
+        assert camera.depth is not None
+        if camera.depth not in self._depth_faults:
+            self._depth_faults[camera.depth] = self.depth_fault(camera)
+        return self._depth_faults[camera.depth]
+
+    def depth_fault(self, camera: Camera) -> str:
+        """What is wrong between a view and its depth."""
         try:
             depth = self.stored_depth(camera)
         except (OSError, Unreadable) as error:
@@ -139,8 +150,8 @@ class ExaminedPairs(PosedPairs):
         for camera in pair.cameras:
             self.file_size(camera.image)  # raises where it cannot be read
         first, second = (self.stored_size(camera.image) for camera in pair.cameras)
-        found = guesses(pair, self.reading, (first, second), scale)
-        return found | self._turned_otherwise(pair)
+        read = self._as_read[pair.name]
+        return guesses(read, self.reading, (first, second), scale) | self._turned_otherwise(read)
 
     def _turned_otherwise(self, pair: Pair) -> dict[str, Guess]:
         """If the numbers were of the stored pixels in place of the upright picture, or the other way round."""

@@ -14,7 +14,7 @@ from benchkit.errors import UsageError
 from benchkit.geometry.rotation import to_matrix
 
 Matrix = NDArray[np.float64]
-ORTHOGONAL = 2e-3  # largest entry of R R^T - I: lists are written with as few as four digits
+ORTHOGONAL = 0.02  # largest entry of R R^T - I: some lists have few digits; what is read is made orthogonal
 FLIP = np.diag([1.0, -1.0, -1.0, 1.0])  # from cameras of OpenGL (y up, z backward) to x right, y down, z forward
 
 
@@ -164,17 +164,31 @@ def check_intrinsics(K: Matrix, where: str) -> Matrix:
     """K itself.
 
     Raises:
-        UsageError: it is no matrix of intrinsics: a focal length not above 0, a last row other than 0 0 1.
+        UsageError: it is no matrix of intrinsics: a focal length of 0, a last row other than 0 0 1.
     """
     upper = abs(K[1, 0]) < 1e-9 and np.allclose(K[2], [0, 0, 1])
-    if not np.isfinite(K).all() or min(K[0, 0], K[1, 1]) <= 0 or not upper:
-        mend = ""
-        if np.allclose(K[:, 2], [0, 0, 1]):
-            mend = " It is written column by column, and rows are expected."
-        elif min(K[0, 0], K[1, 1]) <= 0:
-            mend = " Focal lengths are above 0; an axis that points the other way is said by data.axes=opengl."
+    if not np.isfinite(K).all() or 0 in (K[0, 0], K[1, 1]) or not upper:
+        mend = " It is written column by column, and rows are expected." if np.allclose(K[:, 2], [0, 0, 1]) else ""
         raise UsageError(f"{where}: {shown(K.ravel())} is no K (fx skew cx 0 fy cy 0 0 1).{mend}")
     return K
+
+
+def righted(pair: Pair) -> Pair:
+    """The same pair with focal lengths above 0: one below 0 (ICL-NUIM) says that this axis points the other way.
+
+    Raises:
+        UsageError: so one picture would be mirrored against the other.
+    """
+    signs = [np.diag([*np.sign(np.diag(camera.K)), 1.0]) for camera in pair.cameras]
+    if all((sign == np.eye(4)).all() for sign in signs):
+        return pair
+    if np.linalg.det(signs[0]) != np.linalg.det(signs[1]):
+        raise UsageError(f"{pair.where}: the signs of the focal lengths mirror one picture against the other.")
+    first, second = (
+        dataclasses.replace(camera, K=camera.K @ sign[:3, :3]) for camera, sign in zip(pair.cameras, signs, strict=True)
+    )
+    poses = None if pair.poses is None else (signs[0] @ pair.poses[0], signs[1] @ pair.poses[1])
+    return dataclasses.replace(pair, cameras=(first, second), pose=signs[1] @ pair.pose @ signs[0], poses=poses)
 
 
 def below(text: str, where: str) -> str:
