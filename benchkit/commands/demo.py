@@ -24,8 +24,8 @@ PIXELS = (
     "model.head.batch_size=4",
     "model.head.epochs=4",
 )
-STAGES, STAGE = "model.features.layers=2,3,4", "model.features.layers=3"  # maps of 28, 14 and 7 cells a side; of 14
-PAIRS = ("data.n_test=12",)
+LAYERS = "model.features.layers="
+STAGES = f"{LAYERS}2,3,4"  # maps of 28, 14 and 7 cells a side
 MODELS: tuple[tuple[str, bool, bool], ...] = (  # conf, random weights, whether it has stages
     ("efficientnet_lite0", False, True),
     ("efficientnet_lite0", True, True),
@@ -108,15 +108,16 @@ def _scored(
 
 
 def _smaller(families: Sequence[str], stages: bool, extended: bool) -> list[str]:
-    """Settings of the families whose items are maps, or pairs."""
+    """Settings of the families whose items are maps, and of those that say with what they show something."""
     from benchkit import registry
 
     of_pixels = [*(MANY if extended else FEW), *PIXELS, *[STAGES] * stages]
-    of_pairs = [*PAIRS, *[STAGE] * stages]
     found = ["data.size=224"]  # also where a protocol asks for more
     for family in families:
         build = registry.find("eval", family).build
-        wanted = of_pixels if build.dense else of_pairs if build.whole_views else []
+        wanted = (
+            [*of_pixels] if build.dense else [each for each in build.trial if stages or not each.startswith(LAYERS)]
+        )
         found += [f"benchmarks.{family}.{setting}" for setting in wanted]
     return found
 

@@ -38,6 +38,7 @@ class Benchmark:
         floor_head: the head whose one prediction is the floor; None when chance is known by arithmetic.
         dense: scores are per pixel: the crop then keeps the whole short side, and truth goes through the image's frame.
         whole_views: keypoints are in pixels of whole views, so that a crop would lose where they lie.
+        trial: settings with which a few generated items show something: what the demo runs with.
         task: what a dense head learns (semantic, binary, depth, normals, maps); "" for other families.
         derive: makes the truth from the image itself, uint8 (h, w, 3) in the scored frame; None: the data set knows it.
         comparable: fields of the protocol that have to agree where scores are ranked; None: all.
@@ -54,6 +55,7 @@ class Benchmark:
     floor_head: str | None = "constant"
     dense = False
     whole_views = False
+    trial: tuple[str, ...] = ()
     task = ""
     derive: Callable[[np.ndarray], Mapping[str, np.ndarray]] | None = None
     comparable: tuple[str, ...] | None = None

@@ -48,6 +48,7 @@ class Correspondence(Benchmark):
     needs = ("keypoints0", "keypoints1", "matches0")
     floor_head = None
     whole_views = True
+    trial = ("data.n_test=12", "model.features.layers=3")
 
     def metrics(self) -> list[Metric]:
         """The headline is recall at 5 pixels (or 1 cell)."""

@@ -62,6 +62,7 @@ class Homography(TwoViews):
         "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": 100_000}},
     }
     folder = "warped"
+    trial = ("data.n_test=12", "model.features.layers=2", "eval.auc=5,10,20", "eval.options.max_iterations=1000")
     kind = "homography"
     stem = "H_error"
     suffix = "px"

@@ -37,6 +37,7 @@ class KeypointTransfer(Benchmark):
     needs = ("predicted",)
     floor_head = None
     whole_views = True
+    trial = ("data.n_test=12", "model.features.layers=3")
 
     def metrics(self) -> list[Metric]:
         """The headline counts points."""

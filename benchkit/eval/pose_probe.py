@@ -35,6 +35,7 @@ class PoseProbe(Benchmark):
         "model": {"head": {"name": "pose_mlp"}},
     }
     folder = "navi"
+    trial = ("data.n_train=48", "data.n_test=24")
     needs = ("quaternion", "translation")
 
     def metrics(self) -> list[Metric]:

@@ -72,6 +72,7 @@ class RelativePose(TwoViews):
         "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": 100_000}},
     }
     folder = "pairs"
+    trial = ("data.n_test=12", "model.features.layers=2", "eval.options.max_iterations=1000")
     kind = "relative_pose"
     stem = "rel_pose_error"
     unit = "deg"
