@@ -104,6 +104,11 @@ class HPatches(Dataset):
         suffix = self._suffix[sequence]
         return f"{sequence}/1{suffix}", f"{sequence}/{pair[2:]}{suffix}"
 
+    def also_called(self, item: str) -> tuple[str, ...]:
+        """Glue Factory's name: the k-th picture."""
+        sequence, _, pair = item.partition("/")
+        return (f"{sequence}/{pair[2:]}.ppm", "_".join(self.views(item)))
+
     def path(self, view: str) -> Path:
         """The picture's file."""
         return self.root / view

@@ -45,6 +45,8 @@ class TwoViews(Benchmark):
     needs = FIELDS
     floor_head = None
     whole_views = True
+    # How views are resized, described and matched is the method here, not the protocol.
+    comparable = ("benchmark", "family", "version", "dataset_id", "targets", "skipped", "eval")
     kind = ""
     stem = ""
     suffix = ""
