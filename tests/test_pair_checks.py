@@ -74,8 +74,14 @@ class TestFaults:
         assert len(made.test.items) == 3
         assert made.dataset.notes() == []
 
-    @pytest.mark.parametrize("depth", [True, False], ids=["depth", "images"])
-    @pytest.mark.parametrize("fault", FAULTS)
+    @pytest.mark.parametrize(
+        ("fault", "depth"),
+        [
+            *((fault, True) for fault in FAULTS),
+            ("inverse", False),
+            *(pytest.param(fault, False, marks=pytest.mark.slow) for fault in FAULTS if fault != "inverse"),
+        ],
+    )
     def test_of_pairs(self, tmp_path, fault, depth):
         change, name, mend = FAULTS[fault]
         put_own(tmp_path, scenes(), change, depth)
@@ -90,7 +96,9 @@ class TestFaults:
         if "data." in mend:
             assert job(tmp_path, "data.depth_scale=1000", *mend.split()[1:]).test.items
 
-    @pytest.mark.parametrize("fault", IMAGE_FAULTS)
+    @pytest.mark.parametrize(
+        "fault", [name if name == "nerf" else pytest.param(name, marks=pytest.mark.slow) for name in IMAGE_FAULTS]
+    )
     def test_of_poses_per_image(self, tmp_path, fault):
         change, name, mend = IMAGE_FAULTS[fault]
         put_cameras(tmp_path, scenes(), change)

@@ -14,9 +14,11 @@ from scipy.spatial.transform import Rotation
 from tiny_pairs import FLIP, K_NAMES, R_NAMES, T_NAMES, View, put_cameras, put_own, put_table, relative, scenes
 
 from benchkit.conf.build import build
+from benchkit.datasets._pair_turned import header
 from benchkit.datasets.pairs import Pairs, Settings
 from benchkit.errors import UsageError
 from benchkit.export.job import Job
+from benchkit.images import Unreadable, decode_exact, inspect
 from benchkit.store.outputs import Outputs
 
 inverse = np.linalg.inv
@@ -339,6 +341,40 @@ class TestTurnedPhotos:
             UsageError, match=r"intrinsics and pose are of the stored pixels. Then set data.exif=stored"
         ):
             job(tmp_path, "data.depth=false", "data.exif=upright")
+
+
+def late_exif(data: bytes) -> bytes:
+    """A PNG whose EXIF chunk stands behind its pixels, as some programs write it."""
+    start = data.index(b"eXIf") - 4
+    end = start + 12 + int.from_bytes(data[start : start + 4], "big")
+    tail = data.index(b"IEND") - 4
+    return data[:start] + data[end:tail] + data[start:end] + data[tail:]
+
+
+class TestHeaders:
+    """Size and orientation without reading pixels: what decoding gives."""
+
+    @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif", ".ppm", ".late.png"])
+    @pytest.mark.parametrize("tag", [1, 3, 6, 8])
+    def test_as_decoding_says(self, tmp_path, suffix, tag):
+        pixels = np.random.default_rng(0).integers(0, 255, (40, 24, 3)).astype(np.uint8)
+        exif = Image.Exif()
+        exif[0x0112] = tag
+        path = tmp_path / f"a{suffix}"
+        Image.fromarray(pixels).save(path, **({} if suffix == ".ppm" else {"exif": exif}))
+        if suffix == ".late.png":
+            path.write_bytes(late_exif(path.read_bytes()))
+        width, height, turned = header(path)
+        assert turned == (1 if suffix == ".ppm" else tag)
+        assert (width, height) == (24, 40)
+        upright = (width, height) if turned >= 5 else (height, width)
+        assert upright == inspect(path.read_bytes()) == decode_exact(path.read_bytes()).shape[:2]
+
+    @pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF89"])
+    def test_no_image(self, tmp_path, data):
+        (tmp_path / "a.png").write_bytes(data)
+        with pytest.raises(Unreadable):
+            header(tmp_path / "a.png")
 
 
 def line(*parts: object) -> str:

@@ -169,8 +169,8 @@ class PosedPairs(Dataset):
         return dict(self.pairs[item].category)
 
     def meta(self) -> dict[str, Any]:
-        """The unit of depth."""
-        return {"depth_unit": "m"} if self.maps else {}
+        """The unit of depth: metres, or whatever a reconstruction has."""
+        return {"depth_unit": "as of t"} if self.maps else {}
 
     def target_paths(self, item: str) -> tuple[Path, ...]:
         """The depth maps; without them the first image, so that the item is examined."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchkit.datasets._pair_items import Matrix, rigid
 from benchkit.errors import UsageError
-from benchkit.images import Unreadable, open_whole
+from benchkit.images import Unreadable, inspect, open_whole
 
 UPRIGHT = 1
 QUARTERS = {UPRIGHT: 0, 3: 2, 6: 3, 8: 1}  # EXIF orientation: quarter turns against the clock that make it upright
@@ -40,7 +40,11 @@ def header(path: Path) -> tuple[int, int, int]:
         found = int(image.getexif().get(0x0112, UPRIGHT))
     except Exception:  # a broken block says nothing
         found = UPRIGHT
-    return (*image.size, found if 1 <= found <= 8 else UPRIGHT)
+    found = found if 1 <= found <= 8 else UPRIGHT
+    if image.format == "JPEG":
+        return (*image.size, found)
+    height, width = inspect(path.read_bytes())  # of a TIFF, PIL may or may not have turned the size already
+    return (height, width, found) if found >= 5 else (width, height, found)
 
 
 def _opened(path: Path) -> Any:

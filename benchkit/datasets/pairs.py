@@ -95,6 +95,8 @@ class Settings(PairSettings):
             raise ValueError("min_shared and max_pairs are above 0")
         if self.format == "colmap" and (self.pose or self.axes != "opencv" or self.principal_point != "corner"):
             raise ValueError("a COLMAP model says itself how poses go: pose, axes and principal_point have no use")
+        if self.format == "zeb" and self.pairs:
+            raise ValueError("ZEB has a text file per pair and no list: pairs has no use")
 
 
 class Pairs(ExaminedPairs):
