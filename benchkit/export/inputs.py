@@ -23,7 +23,7 @@ _TELL_TALES = ("path", "bytes", "mtime_ns", "ctime_ns")  # of a checkpoint: all 
 
 def counts(key: str) -> bool:
     """Whether a difference in this input is a difference in the result."""
-    return key not in {f"checkpoint.{name}" for name in _TELL_TALES}
+    return key not in {f"{which}.{name}" for which in ("checkpoint", "head_checkpoint") for name in _TELL_TALES}
 
 
 def checkpoint(conf: Conf, known: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -42,9 +42,19 @@ def checkpoint(conf: Conf, known: Mapping[str, Any] | None) -> dict[str, Any] | 
         return None
     if not path:  # other names of weights are a library's own, and part of the conf
         return _package(weights.removeprefix("package:")) if weights.startswith("package:") else None
+    return _described(path, "model.backbone.checkpoint or --checkpoint", known)
+
+
+def head_checkpoint(conf: Conf, known: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The same of the file that a head's weights come from (LightGlue, LoFTR); None without one."""
+    path = getattr(conf.head.settings, "checkpoint", None)
+    return _described(path, "model.head.checkpoint", known) if path else None
+
+
+def _described(path: str, where: str, known: Mapping[str, Any] | None) -> dict[str, Any]:
     file = Path(path).expanduser()
     if not file.is_file():
-        raise UsageError(f"the checkpoint {path} does not exist; check model.backbone.checkpoint or --checkpoint.")
+        raise UsageError(f"the checkpoint {path} does not exist; check {where}.")
     stat = file.stat()
     found = dict(zip(_TELL_TALES, (str(file.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns), strict=True))
     if known and all(known.get(key) == value for key, value in found.items()):

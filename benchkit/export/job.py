@@ -138,11 +138,13 @@ class Job:
     @cached_property
     def inputs(self) -> dict[str, Any]:
         """What a rerun compares beside the conf: data identities, the checkpoint's content, the user's own code."""
-        known = (read_record(self.folder) or {}).get("inputs", {}).get("checkpoint")
+        known = (read_record(self.folder) or {}).get("inputs", {})
+        head = inputs.head_checkpoint(self.conf, known.get("head_checkpoint"))
         return {
+            **({"head_checkpoint": head} if head else {}),
             "dataset_id": self.test.id,
             "train_id": self.train.id if self.train else None,
-            "checkpoint": inputs.checkpoint(self.conf, known),
+            "checkpoint": inputs.checkpoint(self.conf, known.get("checkpoint")),
             "code": inputs.own_code(self.conf),
             "model": self.model.identity_hash if inputs.is_object(self.conf) else None,
         }
@@ -289,7 +291,7 @@ class Outcome:
 def default_tag(conf: Conf) -> str:
     """The conf's stem, then what makes it differ from the benchmark's default: head, random weights, folder."""
     tag = conf.stem.rsplit(".", 1)[-1]
-    if conf.head.name != conf.default_head:
+    if conf.head.name != conf.default_head and conf.head.name not in conf.stem.split("_"):
         tag += f"+{conf.head.name.rsplit('.', 1)[-1]}"
     if conf.model.random:
         tag += "+random"

@@ -32,7 +32,7 @@ class Imported(Head):
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.others: Mapping[str, Sequence[str]] = {}
+        self.groups: dict[str, str] = {}
 
     def wants(self) -> Wants:
         """Nothing of the image."""
@@ -46,7 +46,6 @@ class Imported(Head):
         """
         from benchkit.heads.solvers import imported
 
-        self.others = others
         self.groups, self.notes = imported.find(self.settings.file, others)
         for note in self.notes:
             self.say(note)
