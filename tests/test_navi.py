@@ -88,7 +88,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(root: Path, **settings: Any) -> navi.Navi:
-    return navi.Navi(navi.Settings(root=str(root), **settings))
+    return navi.Navi(navi.Settings(**{"root": str(root), "truth": "pose", **settings}))
 
 
 class TestPairs:

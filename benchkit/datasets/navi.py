@@ -52,7 +52,7 @@ class Settings(DataSettings):
     """Settings of NAVI's pairs."""
 
     truth: Literal["pose", "xyz"] = setting(
-        "pose", "pose (whole photos), or xyz (points in space too, of squares around objects)"
+        "xyz", "pose (whole photos), or xyz (points in space too, of squares around objects)"
     )
     partners: int = setting(1, "partners of each train photo; of others one")
     every: int = setting(1, "only every so many-th photo of a split has partners (probe3d: 4)")

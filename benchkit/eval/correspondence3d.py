@@ -213,14 +213,14 @@ class Correspondence3D(Benchmark):
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side, with some matches from green (right) to red (as far apart as the last distance and more)."""
-        from benchkit.viz import pairs as viz
+        from benchkit.viz import matches as viz
 
         fields = {name: [np.asarray(target[name])] for name in (*TRUTH, "scale1") if name in target}
         matched = {name: [np.asarray(prediction[name])] for name in self.needs}
         pair = self._pair(ArrayItems([""], matched), ArrayItems([""], fields), 0)
         found = scores_of.errors(pair.points, pair.ends, pair.pixels, pair.view, pair.scale)
-        off = np.where(found.known, np.clip(found.metres / self._limits[0][-1], 0, 1), np.nan)
-        viz.draw_lines(axes, pair.starts, pair.ends, off, target["size0"], target["size1"], image)
+        off = np.where(found.known, found.metres / self._limits[0][-1], np.nan)
+        viz.draw_pairs(axes, pair.starts, pair.ends, off, (target["size0"], target["size1"]), image)
 
 
 def _view(targets: Items, row: int, which: int) -> scores_of.View:

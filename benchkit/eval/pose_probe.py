@@ -34,7 +34,7 @@ class PoseProbe(Benchmark):
         "data": {"name": "scene_pairs", "truth": "pose", "n_train": 240},
         "model": {"head": {"name": "pose_mlp"}},
     }
-    folder = "navi"
+    folder = "pairs"
     trial = ("data.n_train=48", "data.n_test=24")
     needs = ("quaternion", "translation")
 
@@ -58,7 +58,7 @@ class PoseProbe(Benchmark):
         views = truth.read("views") if "views" in truth else [""]
         if "R" not in truth or "t" not in truth or any(each.count("\n") != 1 for each in views):
             raise UsageError(
-                "pose_probe needs data whose items are two views with their relative pose (R, t): data.name=navi, pairs or "
+                "pose_probe needs data whose items are two views with their relative pose (R, t): data.name=pairs, navi or "
                 "scene_pairs."
             )
 
@@ -97,7 +97,7 @@ class PoseProbe(Benchmark):
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Points of view 0, and where they lie in view 1 by the true pose (green lines) and by the predicted one (red)."""
         from benchkit.geometry.pose import epipolar_lines
-        from benchkit.viz import pairs as viz
+        from benchkit.viz import matches as viz
 
         K0, K1, size0, size1 = (np.asarray(target[name]) for name in ("K0", "K1", "size0", "size1"))
         x, y = np.meshgrid(*(np.array([0.25, 0.5, 0.75]) * side for side in size0))
@@ -105,7 +105,7 @@ class PoseProbe(Benchmark):
         said = to_matrix(np.asarray(prediction["quaternion"])), np.asarray(prediction["translation"], np.float64)
         poses = [((np.asarray(target["R"]), np.asarray(target["t"])), "limegreen"), (said, "red")]
         lines = [(epipolar_lines(points, K0, K1, R, t), color) for (R, t), color in poses]
-        viz.draw_epipolar(axes, points, lines, size0, size1, image)
+        viz.draw_epipolar(axes, points, lines, (size0, size1), image)
 
 
 build = PoseProbe

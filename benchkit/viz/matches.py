@@ -65,6 +65,24 @@ def draw_pairs(
         axes.plot(ends[:, 0] + left, ends[:, 1], color=MARKED, linewidth=1)
 
 
+def draw_epipolar(
+    axes: Any, points: np.ndarray, lines: Sequence[tuple[np.ndarray, str]], sizes: Sequence[np.ndarray], image: Any
+) -> None:
+    """Points (n, 2) of the first view as crosses, and in the second the lines on which they are said to lie.
+
+    Args:
+        lines: (n, 3) each, a x + b y + c = 0 in the second view's pixels, with their colour.
+        sizes, image: as for `draw_pairs`.
+    """
+    axes.set_axis_off()
+    scales, left = _placed(axes, sizes, image)
+    axes.plot(*(points * scales[0]).T, "x", color=MARKED, markersize=4)
+    for equations, colour in lines:
+        for ends in (line_within(equation, sizes[1]) for equation in equations):
+            if ends is not None:
+                axes.plot(ends[:, 0] * scales[1] + left, ends[:, 1] * scales[1], color=colour, linewidth=0.8)
+
+
 def _placed(axes: Any, sizes: Sequence[np.ndarray], image: Any) -> tuple[tuple[float, float], float]:
     """The scale of each view as shown, and where the second one begins."""
     if image is None:
