@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from benchkit.datasets import _points
 from benchkit.datasets._generated import Generated, GeneratedSettings, number_of
 from benchkit.datasets._scene_truth import FAR
 from benchkit.datasets.base import Arrays
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from benchkit.render.raycast import Geometry
     from benchkit.render.scene import Scene
 
-CELL = 4  # pixels between two points of the maps of points in space
 BINS = (0, 30, 60, 90, 120)  # degrees between viewing directions
 MAPS = {"depth": ("depth0", "depth1"), "xyz": ("xyz0", "xyz1", "valid0", "valid1")}
 
@@ -136,13 +136,10 @@ class ScenePairs(Generated):
         seen = _seen(pair, which, count)
         if name.startswith("valid"):
             return np.isfinite(_within_reach(seen.depth))
-        line = np.arange(count) + 0.5
-        pixels = np.stack([*np.meshgrid(line, line), np.ones((count, count))], axis=-1)
-        rays = pixels @ np.linalg.inv(seen.intrinsics).T
-        return (rays * _within_reach(seen.depth)[..., None]).astype(np.float32)
+        return _points.points(_within_reach(seen.depth), seen.intrinsics, (count, count))
 
     def _cells(self) -> int:
-        return round(self.settings.side / CELL)
+        return _points.cells(self.settings.side, self.settings.side)[0]
 
     def map_shape(self, item: str, name: str) -> tuple[int, ...] | None:
         """Points in space come at a quarter of the side."""
@@ -166,8 +163,7 @@ class ScenePairs(Generated):
 
 def angle_bin(degrees: float) -> str:
     """The bin that an angle falls into, as text (0-30); its lower end belongs to it, and 120 to the last."""
-    last = int(np.searchsorted(BINS[1:-1], degrees, side="right"))
-    return f"{BINS[last]}-{BINS[last + 1]}"
+    return _points.angle_bin(degrees, BINS)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
