@@ -12,15 +12,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from benchkit.geometry.rotation import angle
+
 Array = NDArray[np.float64]
 LEAST = 1e-6  # of a line's squared normal, of |t| = 1: at the epipole there is no line, and every point is on it
 
 
 def rotation_angle(one: Array, other: Array) -> float:
     """Degrees, 0 to 180, of the rotation between two rotations (3, 3); as exact near 0 and 180 as between."""
-    between = one.T @ other
-    sine = np.linalg.norm([between[2, 1] - between[1, 2], between[0, 2] - between[2, 0], between[1, 0] - between[0, 1]])
-    return float(np.degrees(np.arctan2(sine, np.trace(between) - 1)))
+    return float(angle(one, other))
 
 
 def translation_angle(one: Array, other: Array) -> float:
