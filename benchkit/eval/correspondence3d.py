@@ -81,7 +81,7 @@ class Correspondence3D(Benchmark):
     needs = FIELDS
     floor_head = None
     whole_views = True
-    trial = ("data.n_test=12", "model.features.layers=3")
+    trial = ("data.n_test=6", "model.features.layers=3")
 
     def _names(self) -> list[str]:
         metres = [f"recall@{limit:g}cm" for limit in self.settings.centimetres]

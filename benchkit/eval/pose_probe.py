@@ -35,7 +35,7 @@ class PoseProbe(Benchmark):
         "model": {"head": {"name": "pose_mlp"}},
     }
     folder = "pairs"
-    trial = ("data.n_train=48", "data.n_test=24")
+    trial = ("data.n_train=24", "data.n_test=12")
     needs = ("quaternion", "translation")
 
     def metrics(self) -> list[Metric]:
