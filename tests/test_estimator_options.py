@@ -94,7 +94,25 @@ def test_poselib_gets_only_options_that_it_knows_with_its_defaults():
         assert poselib.RansacOptions() | changed[name] == poselib.RansacOptions() | ransac
         assert changed[name].items() <= ransac.items()
         assert set(ransac) < set(poselib.RansacOptions())
-        assert poselib.BundleOptions() == {**bundle, "verbose": False}
+        assert poselib.BundleOptions().items() - {"verbose": False, "loss_scale": 1.0}.items() == bundle.items()
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1.0, 2.0, 4.0])
+def test_poselib_by_default_is_poselib_with_a_threshold_alone(threshold):
+    """Where nobody gives a loss scale PoseLib takes half the threshold; its BundleOptions show 1."""
+    views, flat = scene(n=150, noise=0.7, outliers=0.3), plane(n=150, noise=0.7, outliers=0.3)
+    ours = build_all(["poselib"], {})["poselib"]
+    model, _ = poselib.estimate_homography(flat.points0, flat.points1, {"max_reproj_error": threshold, "seed": 3}, {})
+    found = ours.homography(flat.points0, flat.points1, threshold, 3).model
+    np.testing.assert_allclose(found, model / model[2, 2], rtol=1e-9)
+    cameras = [
+        {"model": "PINHOLE", "width": 0, "height": 0, "params": [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]} for K in (K0, K1)
+    ]
+    ransac = {"max_epipolar_error": threshold, "seed": 3}
+    pose, _ = poselib.estimate_relative_pose(views.points0, views.points1, *cameras, ransac, {})
+    np.testing.assert_allclose(
+        ours.relative_pose(views.points0, views.points1, K0, K1, threshold, 3).model[:, :3], pose.R, atol=1e-9
+    )
 
 
 def test_poselib_takes_each_loss():

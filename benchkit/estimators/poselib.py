@@ -31,7 +31,9 @@ class Settings:
     loss_type: Literal["TRIVIAL", "TRUNCATED", "HUBER", "CAUCHY", "TRUNCATED_LE_ZACH"] = setting(
         "CAUCHY", "robust loss of the last refinement"
     )
-    loss_scale: float = setting(1.0, "scale of that loss in pixels")
+    loss_scale: float | None = setting(
+        None, "scale of that loss in pixels (default: half the threshold, the library's own)"
+    )
     gradient_tol: float = setting(1e-10, "the refinement ends below this norm of the gradient")
     step_tol: float = setting(1e-8, "the refinement ends below this norm of the step")
     initial_lambda: float = setting(1e-3, "first damping of the refinement")
@@ -54,7 +56,8 @@ class Poselib(Estimator):
     def __init__(self, settings: Settings) -> None:
         self.poselib = require("poselib", "poselib", EXTRA)
         given = dataclasses.asdict(settings)
-        self.bundle: dict[str, Any] = {key: given.pop(key) for key in BUNDLE}
+        chosen = {key: given.pop(key) for key in BUNDLE}
+        self.bundle: dict[str, Any] = {key: value for key, value in chosen.items() if value is not None}
         self.bundle["max_iterations"] = given.pop("bundle_max_iterations")
         self.ransac: dict[str, Any] = given
 

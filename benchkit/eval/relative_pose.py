@@ -11,7 +11,8 @@ less than t pixels from each other; gt_match_precision@3px and gt_match_recall@3
 together; AP, the area under precision and recall of all items' matches by their scores (Glue Factory's ETH3D, counted at no
 more than 256 scores). An item without matches has precision 0; where depth says nothing of any of them it is undefined.
 
-The floor answers one step to the right without turning, and sends each matched keypoint to any of the second view.
+The floor answers one step to the right without turning, and sends matched keypoints (some 32 of an item, evenly spaced) to any
+of the second view.
 """
 
 from __future__ import annotations

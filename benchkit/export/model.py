@@ -117,6 +117,11 @@ class LoadedModel:
             return []
         if wants.points == "only" or (wants.points == "rather" and self.backbone.local_features):
             return plan_points(features.layers, job.conf.head.name, self.backbone)
+        if self.backbone.local_features and wants.kind == "patch":
+            raise UsageError(
+                f"{self.name} gives keypoints, and the head {job.conf.head.name} reads maps: take one that reads keypoints, "
+                "model.head.name=match."
+            )
         if wants.kind is None and not self.backbone.pools:
             return []
         if wants.pool:
