@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 from typing import Any
 
@@ -28,6 +29,24 @@ class Component:
     settings: type
     build: Any  # a callable; of a family, the class with its level, defaults and folder
     module: Any
+
+
+def made(component: Component, settings: Any) -> Any:
+    """The component, built from its settings alone.
+
+    Raises:
+        UsageError: its `build` does not take them.
+    """
+    try:
+        inspect.signature(component.build).bind(settings)
+    except TypeError as error:
+        raise UsageError(
+            f"{component.name}: it is called with one argument, its settings (an instance of its own dataclass `Settings`, where "
+            f"it has one), and does not take that: {error}."
+        ) from None
+    except ValueError:  # a callable that tells nothing of its arguments
+        pass
+    return component.build(settings)
 
 
 @dataclasses.dataclass

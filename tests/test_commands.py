@@ -331,6 +331,16 @@ class TestList:
         assert list_command.main(["heads"]) == 0
         assert capsys.readouterr().out.splitlines()[0] == "heads"
 
+    def test_an_estimator(self, capsys: Any):
+        assert list_command.main(["poselib"]) == 0
+        out = capsys.readouterr().out
+        assert "(eval.estimator=poselib)" in out
+        assert "eval.options.max_iterations" in out
+
+    def test_what_is_no_family(self, capsys: Any):
+        assert list_command.main(["torch.nn.Linear"]) == 2
+        assert "no family of benchmarks" in capsys.readouterr().err
+
     def test_tags(self, tmp_path: Path, capsys: Any):
         outputs = ["--outputs", str(tmp_path)]
         assert list_command.main(["--tags", *outputs]) == 0

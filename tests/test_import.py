@@ -106,9 +106,37 @@ def spoil_virtual(group: Any) -> None:
     group.create_virtual_dataset("keypoints0", layout)
 
 
+def spoil_float_matches(group: Any) -> None:
+    value = group["matches0"][()]
+    del group["matches0"]
+    group["matches0"] = value + 0.7
+
+
+def spoil_bool_matches(group: Any) -> None:
+    value = group["matches0"][()]
+    del group["matches0"]
+    group["matches0"] = value >= 0
+
+
+def spoil_huge_matches(group: Any) -> None:
+    value = group["matches0"][()]
+    del group["matches0"]
+    group["matches0"] = np.full(len(value), 2**64 - 1, np.uint64)
+
+
+def spoil_complex(group: Any) -> None:
+    value = group["keypoints0"][()]
+    del group["keypoints0"]
+    group["keypoints0"] = value + 1j
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
+        (spoil_float_matches, "whole numbers"),
+        (spoil_bool_matches, "whole numbers"),
+        (spoil_huge_matches, "not there"),
+        (spoil_complex, "numbers"),
         (spoil_nan, "NaN"),
         (spoil_match, "not there"),
         (spoil_shape, "one per keypoint"),
@@ -137,6 +165,24 @@ def test_no_such_file_and_no_hdf5(tmp_path: Path, capsys: pytest.CaptureFixture[
     for file, message in ((tmp_path / "absent.h5", "does not exist"), (tmp_path / "text.h5", "no HDF5")):
         assert command(["correspondence", str(file), "--outputs", str(tmp_path), *DATA]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_file_of_keypoints_alone(
+    tmp_path: Path, own: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+):
+    file = written(tmp_path / "p.h5", own[0])
+    with h5py.File(file, "r+") as h5:
+        for name in h5["test"]:
+            del h5["test"][name]["matches0"]
+    assert command(["correspondence", str(file), "--outputs", str(tmp_path / "outputs"), *DATA]) == 2
+    assert "no group with a data set matches0" in capsys.readouterr().err
+
+
+def test_it_is_scored_at_once(tmp_path: Path, own: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]):
+    scores(tmp_path, written(tmp_path / "p.h5", own[0]))
+    printed = capsys.readouterr()
+    assert "recall@5px" in printed.out
+    assert "replaces" not in printed.err
 
 
 def test_another_file_under_the_same_tag_is_noticed(

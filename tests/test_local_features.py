@@ -15,6 +15,7 @@ from benchkit.backbones.base import Backbone, Preprocess
 from benchkit.conf.build import build
 from benchkit.errors import BenchkitError, UsageError
 from benchkit.export import export
+from benchkit.export.model import input_preprocess
 from benchkit.geometry.homography import transfer
 from benchkit.heads.lightglue import LightGlue
 from benchkit.heads.lightglue import Settings as LightGlueSettings
@@ -372,3 +373,84 @@ def test_tags_name_the_head_once():
     assert default_tag(build("aliked_lightglue", "homography")) == "aliked_lightglue"
     assert default_tag(build("loftr", "homography")) == "loftr"
     assert default_tag(build("aliked", "homography", ["model.head.name=lightglue"])) == "aliked+lightglue"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_keypoints_at_all_is_no_setting(kind: str):
+    with pytest.raises(UsageError, match="max_points"):
+        build(kind, "homography", ["model.backbone.max_points=0"])
+
+
+def test_a_side_goes_before_the_short_side_of_an_instance():
+    for given, resize in ((["data.size=256"], "pad"), ([], "short")):
+        conf = build("sift", "hpatches", given)
+        made_of = input_preprocess(conf, Preprocess(resize="native"), 1, "sift")
+        assert made_of.resize == resize
+
+
+def test_a_thin_image_is_refused_before_it_fills_memory(tmp_path: Path):
+    folder = tmp_path / "seq" / "v_thin"
+    folder.mkdir(parents=True)
+    for k in range(1, 7):
+        Image.fromarray(np.zeros((1, 4000, 3), np.uint8)).save(folder / f"{k}.png")
+        np.savetxt(folder / f"H_1_{k}", np.eye(3))
+    given = (f"data.root={tmp_path / 'seq'}", "data.on_duplicate=keep")
+    (end,) = export("sift", "hpatches", arguments=given, outputs=tmp_path / "outputs", say=lambda _: None)
+    assert isinstance(end, UsageError)
+    assert "would become" in str(end)
+
+
+def test_layers_of_different_grids_are_refused_before_the_forward(tmp_path: Path):
+    given = ("model.features.layers=2,3", "data.n_test=2")
+    (end,) = export(
+        "efficientnet_lite0", "homography", arguments=given, random=True, outputs=tmp_path, say=lambda _: None
+    )
+    assert isinstance(end, UsageError)
+    assert "28 x 28" in str(end)
+    assert not list(tmp_path.rglob("part-*.h5"))
+
+
+def test_what_has_no_weights_says_so_of_its_twin(tmp_path: Path):
+    said: list[str] = []
+    export("orb", "correspondence", arguments=("data.n_test=1",), random=True, outputs=tmp_path, say=said.append)
+    assert any("no weights" in line for line in said)
+
+
+class Swapped:
+    """A head of one's own that gives lists of arrays."""
+
+    def __new__(cls, settings: Any) -> Any:
+        from benchkit.heads.base import Head, Wants
+
+        class Own(Head):
+            gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+
+            def wants(self) -> Wants:
+                return Wants("patch", views=2, points="only")
+
+            def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
+                views = [features.view(row) for row in range(len(features.names))]
+                firsts, seconds = views[::2], views[1::2]
+                return {
+                    "keypoints0": [view.points for view in firsts],
+                    "keypoints1": [view.points for view in seconds],
+                    "matches0": [np.full(len(view.points), -1, np.int32) for view in firsts],
+                    "matching_scores0": [np.zeros(len(view.points), np.float32) for view in firsts],
+                }
+
+        return Own()
+
+
+class Argumentless:
+    """No head: it takes no settings."""
+
+    def __init__(self) -> None: ...
+
+
+def test_heads_of_ones_own(tmp_path: Path):
+    ends = {}
+    for name in ("Swapped", "Argumentless"):
+        given = (f"model.head.name=test_local_features.{name}", "data.n_test=2", "data.side=96")
+        (ends[name],) = export("sift", "correspondence", arguments=given, outputs=tmp_path, say=lambda _: None)
+    assert not isinstance(ends["Swapped"], BenchkitError)
+    assert "one argument, its settings" in str(ends["Argumentless"])

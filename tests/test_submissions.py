@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 
 from benchkit.__main__ import main
+from benchkit.commands._tables import apart
 from benchkit.conf.build import build
 from benchkit.errors import UsageError
 from benchkit.eval import evaluate
@@ -653,6 +654,22 @@ class TestRecords:
                 self.record("b", 0.2, benchmark="painting_vision", version=1, size=320)]  # fmt: skip
         found = rank_records([{**record, "family": "painting_vision"} for record in made])
         assert [record["tag"] for record in found.ranked] == ["b", "a"]
+
+    @pytest.mark.parametrize("family", ["homography", "relative_pose", "correspondence", "correspondence3d"])
+    def test_methods_are_compared_as_wholes(self, family: str):
+        """How views are resized and what is matched is the method's own; eval settings are the protocol; tables say the same."""
+        fields = {"benchmark": family, "family": family, "version": 1, "targets": "t", "skipped": [], "eval": {"estimator": ["poselib"]}}
+        made = [
+            self.record("a", 0.1, **fields, head={"name": "match"}, layers="final"),
+            self.record("b", 0.2, **fields, head={"name": "lightglue"}, layers="3"),
+            self.record("c", 0.3, **{**fields, "eval": {"estimator": ["opencv"]}}),
+        ]
+        made = [{**record, "family": family, "benchmark": family} for record in made]
+        found = rank_records(made)
+        assert [record["tag"] for record in found.ranked] == ["b", "a"]
+        assert "eval" in found.apart["c"]
+        assert apart(made[:2]) == []
+        assert "eval" in apart(made)[0]
 
     def test_the_command(self, submitted: Any, capsys: pytest.CaptureFixture[str]):
         _, outputs, _ = submitted

@@ -23,6 +23,10 @@ class Settings:
     octaves: int = setting(4, "octaves of the scale space")
     octave_layers: int = setting(4, "layers of each octave")
 
+    def __post_init__(self) -> None:
+        if self.max_points < 1:
+            raise ValueError(f"max_points is at least 1, not {self.max_points}")
+
 
 def build(
     settings: Settings, *, size: int | None = None, random: bool = False, seed: int = 0, pad: bool = False

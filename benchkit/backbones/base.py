@@ -72,6 +72,7 @@ class Backbone(nn.Module):
         can_norm: whether `inner_norm`, the model's final norm, fits inner layers.
         labels: classes of `logits@final` (or `masks@final`) in their order; empty where there are none or nobody names them.
         logit_scale, logit_bias: of an image-text model: its logits are scale x cosine + bias; else None.
+        reads_images: False where no feature is asked of it: views are then made small, for their thumbnails alone.
         local_features: what kind of keypoints and descriptors `points` gives (sift, aliked); "" for none.
         max_points, descriptor_size: the most keypoints of an image, and numbers of a descriptor.
         masks_are: what `masks@final`, a map per class, holds: "logits", or "probabilities" (any numbers that are added).
@@ -93,6 +94,7 @@ class Backbone(nn.Module):
     logit_scale: float | None = None
     logit_bias: float | None = None
     masks_are: Literal["logits", "probabilities"] = "logits"
+    reads_images: bool = True
     local_features: str = ""
     max_points: int = 0
     descriptor_size: int = 0

@@ -22,6 +22,10 @@ class Settings:
     nms_window: int = setting(5, "side in pixels of the window in which only the surest keypoint is kept")
     checkpoint: str | None = setting(None, "weights file in place of the package's", identity=False)
 
+    def __post_init__(self) -> None:
+        if self.max_points < 1:
+            raise ValueError(f"max_points is at least 1, not {self.max_points}")
+
 
 def build(
     settings: Settings, *, size: int | None = None, random: bool = False, seed: int = 0, pad: bool = False

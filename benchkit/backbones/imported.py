@@ -29,6 +29,7 @@ def build(
     backbone = Backbone()
     backbone.name = "imported"
     backbone.pools = backbone.inner_pools = ()
+    backbone.reads_images = False
     backbone.preprocess = Preprocess(8, "bilinear", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 1.0, "squash")
     backbone.tokens = lambda image, layers: []  # type: ignore[method-assign]
     return backbone

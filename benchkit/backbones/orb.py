@@ -22,6 +22,10 @@ class Settings:
     levels: int = setting(8, "levels of the pyramid")
     fast_threshold: int = setting(20, "difference of brightness that makes a corner")
 
+    def __post_init__(self) -> None:
+        if self.max_points < 1:
+            raise ValueError(f"max_points is at least 1, not {self.max_points}")
+
 
 def build(
     settings: Settings, *, size: int | None = None, random: bool = False, seed: int = 0, pad: bool = False

@@ -24,6 +24,10 @@ class Settings:
     sigma: float = setting(1.6, "blur of the first octave in pixels")
     root: bool = setting(False, "RootSIFT: square roots of L1-normalised descriptors")
 
+    def __post_init__(self) -> None:
+        if self.max_points < 1:
+            raise ValueError(f"max_points is at least 1, not {self.max_points}")
+
 
 def build(
     settings: Settings, *, size: int | None = None, random: bool = False, seed: int = 0, pad: bool = False

@@ -24,6 +24,10 @@ class Settings:
     model_id: str = setting("magic-leap-community/superpoint", "name on the hub, or a folder")
     checkpoint: str | None = setting(None, "weights file in place of the hub's", identity=False)
 
+    def __post_init__(self) -> None:
+        if self.max_points < 1:
+            raise ValueError(f"max_points is at least 1, not {self.max_points}")
+
 
 def build(
     settings: Settings, *, size: int | None = None, random: bool = False, seed: int = 0, pad: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchkit.errors import printable, some
 from benchkit.provenance.identity import unequal_fields
+from benchkit.submissions.records import ranked_by
 
 SOME = 5  # names that a line shows
 FORMATS = ("table", "markdown", "latex", "csv")
@@ -59,7 +60,7 @@ def apart(records: Sequence[Mapping[str, Any]]) -> list[str]:
     for benchmark in dict.fromkeys(r["benchmark"] for r in records):
         first, *others = [r for r in records if r["benchmark"] == benchmark]
         for other in others:
-            fields = unequal_fields(first["protocol"], other["protocol"])
+            fields = unequal_fields(ranked_by(first), ranked_by(other))
             if fields:
                 named = ", ".join(fields)
                 said.append(
@@ -109,7 +110,7 @@ def _about_scores(record: Mapping[str, Any]) -> list[str]:
     said = ["items without a value: " + ", ".join(f"{k} {v}" for k, v in undefined.items())] if undefined else []
     name, headline = next(iter(record["scores"].items()))
     if not beats_floor(headline):
-        said.append(f"{name} does not beat its floor: nothing that the score asks for was learned")
+        said.append(f"{name} does not beat its floor: an answer that looks at no image scores as well")
     return [*said, *without_flagged(record)]
 
 

@@ -1,10 +1,9 @@
 """Score matches that somebody else's run found: predictions.h5 as Glue Factory writes it becomes a tag like any other.
 
-The data set is needed, for the truth; nothing is forwarded. Every pair of the benchmark must be in the file.
+The data set is needed, for the truth and for thumbnails; no model runs. Every pair of the benchmark must be in the file.
 
 examples:
   benchkit import hpatches runs/sp+lg/predictions.h5 --tag sp+lg data.root=hpatches-sequences-release
-  python -m benchkit.eval.hpatches --tag sp+lg
 """
 
 from __future__ import annotations
@@ -42,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace, argv: Sequence[str]) -> int:
     import shlex
 
-    from benchkit.commands.export import report
+    from benchkit.commands.eval import show
+    from benchkit.eval import eval_arguments, evaluate
     from benchkit.export import export
     from benchkit.export.job import Outcome
     from benchkit.registry import find
@@ -52,7 +52,6 @@ def _run(given: argparse.Namespace, argv: Sequence[str]) -> int:
         *given.settings,
         f"model.backbone.checkpoint={file}",
         f"model.backbone.made_by={given.made_by}",
-        "model.head.name=imported",
         f"model.head.file={file}",
         f"model.head.pixels={given.pixels}",
     ]
@@ -60,7 +59,7 @@ def _run(given: argparse.Namespace, argv: Sequence[str]) -> int:
         None,
         given.benchmark,
         arguments=settings,
-        components={"model.backbone": find("backbones", "imported")},
+        components={"model.backbone": find("backbones", "imported"), "model.head": find("heads", "imported")},
         tag=given.tag or file.resolve().parent.name,
         limit=given.limit,
         overwrite=given.overwrite,
@@ -70,5 +69,8 @@ def _run(given: argparse.Namespace, argv: Sequence[str]) -> int:
     )
     if not isinstance(end, Outcome):
         raise end
-    given.records = None
-    return report(0, [("imported", end)], given)
+    scored = evaluate(
+        given.benchmark, end.tag, outputs=given.outputs, arguments=eval_arguments(settings, given.benchmark)
+    )
+    show([scored.record], "table")
+    return 0

@@ -152,9 +152,14 @@ def describe(name: str) -> str:
     from benchkit import registry
     from benchkit.conf.find import find_benchmark
     from benchkit.conf.merge import default_layers, merge
+    from benchkit.errors import UsageError
 
     found = find_benchmark(name)
     family = registry.find("eval", found.family)
+    if not hasattr(family.build, "folder"):
+        raise UsageError(
+            f"{name} is no family of benchmarks: `benchkit list` describes those, and components by their names."
+        )
     merged = merge(default_layers(found, family))
     own = found.layer.below("data").values.get("name")  # an instance's data stay its own kind under data.root
     folder = registry.find("datasets", str(own or family.build.folder))

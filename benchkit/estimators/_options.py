@@ -33,7 +33,10 @@ def build_all(names: Sequence[str], given: Mapping[str, str]) -> dict[str, Estim
     Raises:
         UsageError: as `read_options`; or a library is not installed.
     """
-    return {name: registry.find("estimators", name).build(each) for name, each in read_options(names, given).items()}
+    return {
+        name: registry.made(registry.find("estimators", name), each)
+        for name, each in read_options(names, given).items()
+    }
 
 
 def _settings(name: str, settings: type, known: Mapping[str, Any], given: Mapping[str, str]) -> Any:

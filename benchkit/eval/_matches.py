@@ -65,7 +65,7 @@ def read_matches(predictions: Items, row: int) -> Matches:
     if not all(np.isfinite(each).all() for each in (first, second, scores)):
         raise RunError(f"{where}: keypoints or scores hold NaN or infinity: export again.")
     if not len(matches) == len(scores) == len(first) or (len(matches) and int(matches.max()) >= len(second)):
-        raise RunError(f"{where}: matches0 names keypoints that are not there: export again.")
+        raise RunError(f"{where}: matches0 names keypoints that are not there: the head that made them is wrong.")
     points0, points1 = (each.reshape(-1, 2).astype(np.float64) for each in (first, second))
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     return Matches(points0, points1, matches, scores.astype(np.float64), seed)

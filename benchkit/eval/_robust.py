@@ -16,8 +16,8 @@ from benchkit.errors import RunError, UsageError, reason
 from benchkit.estimators._threads import over_items
 from benchkit.estimators.base import Estimate
 from benchkit.eval._matches import FIELDS, Matches, read_matches
-from benchkit.eval._robust_settings import Runs
-from benchkit.eval.base import Benchmark, Columns, Metric
+from benchkit.eval._robust_settings import Runs, short_name
+from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.metrics import curves
 from benchkit.metrics.intervals import mean_defined
 from benchkit.store.items import Items
@@ -45,8 +45,7 @@ class TwoViews(Benchmark):
     needs = FIELDS
     floor_head = None
     whole_views = True
-    # How views are resized, described and matched is the method here, not the protocol.
-    comparable = ("benchmark", "family", "version", "dataset_id", "targets", "skipped", "eval")
+    comparable = METHOD
     kind = ""
     stem = ""
     suffix = ""
@@ -245,4 +244,4 @@ class TwoViews(Benchmark):
 
 def best_of(name: str) -> str:
     """The label of an estimator's results at the threshold that is best on the evaluated set."""
-    return f"{name.rpartition('.')[2]}_best"
+    return f"{short_name(name)}_best"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from benchkit.estimators._options import build_all, read_options
 from benchkit.estimators.base import Estimator
+from benchkit.registry import find
 from benchkit.settings import setting
 
 SEVERAL = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)  # pixels: what -1 stands for, as in Glue Factory
@@ -23,6 +24,11 @@ class Runs:
     estimator: Estimator
     thresholds: Sequence[float]
     labels: Sequence[str]
+
+
+def short_name(name: str) -> str:
+    """What an estimator is called in names of metrics: what it calls itself, else the end of its path."""
+    return str(getattr(find("estimators", name).build, "name", "") or name.rpartition(".")[2])
 
 
 @dataclasses.dataclass
@@ -47,6 +53,8 @@ class RobustSettings:
             raise ValueError(f"ransac_th is numbers above 0, or -1 alone, not {self.ransac_th}")
         if not self.auc or not all(0 < each < float("inf") for each in self.auc):
             raise ValueError(f"auc is numbers above 0, not {self.auc}")
+        if len({f"{each:g}" for each in self.auc}) < len(self.auc):
+            raise ValueError(f"auc is different numbers, not {self.auc}")
         if self.workers < 0:
             raise ValueError(f"workers is not negative, not {self.workers}")
         read_options(self.estimator, self.options)
@@ -57,7 +65,7 @@ class RobustSettings:
 
     def labels(self, name: str) -> list[str]:
         """What an estimator's results are called, one per threshold."""
-        short = name.rpartition(".")[2]
+        short = short_name(name)
         several = self.thresholds()
         return [f"{short}[{each:g}]" for each in several] if len(several) > 1 else [short]
 

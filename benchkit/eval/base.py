@@ -12,6 +12,9 @@ from benchkit.errors import UsageError
 from benchkit.store.items import ArrayItems, Items
 
 Columns = dict[str, np.ndarray]
+# Fields of the protocol that have to agree where what is compared is a method as a whole: how views are resized, what is read
+# of them and how it is matched is its own affair.
+METHOD = ("benchmark", "family", "version", "dataset_id", "targets", "skipped", "eval")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchkit.errors import RunError, UsageError
-from benchkit.eval.base import Benchmark, Columns, Metric
+from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.geometry.homography import transfer
 from benchkit.metrics import correspondence as scores_of
 from benchkit.settings import setting
@@ -48,6 +48,7 @@ class Correspondence(Benchmark):
     needs = ("keypoints0", "keypoints1", "matches0")
     floor_head = None
     whole_views = True
+    comparable = METHOD
     trial = ("data.n_test=12", "model.features.layers=3")
 
     def metrics(self) -> list[Metric]:
@@ -85,7 +86,7 @@ class Correspondence(Benchmark):
         if not (np.isfinite(points0).all() and np.isfinite(points1).all()):
             raise RunError(f"{where}: keypoints hold NaN or infinity: export again.")
         if len(matches) != len(points0) or (len(matches) and int(matches.max()) >= len(points1)):
-            raise RunError(f"{where}: matches0 names keypoints that are not there: export again.")
+            raise RunError(f"{where}: matches0 names keypoints that are not there: the head that made them is wrong.")
         return (
             points0.astype(np.float64),
             points1.astype(np.float64),

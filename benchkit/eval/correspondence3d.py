@@ -21,7 +21,7 @@ import numpy as np
 
 from benchkit.errors import UsageError
 from benchkit.eval._matches import FIELDS, read_matches
-from benchkit.eval.base import Benchmark, Columns, Metric
+from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.geometry.pose import projected
 from benchkit.metrics import correspondence3d as scores_of
 from benchkit.metrics.intervals import mean_defined
@@ -81,6 +81,7 @@ class Correspondence3D(Benchmark):
     needs = FIELDS
     floor_head = None
     whole_views = True
+    comparable = METHOD
     trial = ("data.n_test=6", "model.features.layers=3")
 
     def _names(self) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.errors import RunError, UsageError
-from benchkit.eval.base import Benchmark, Columns, Metric
+from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.metrics import transfer as scores_of
 from benchkit.store.items import ArrayItems, Items
 
@@ -37,6 +37,7 @@ class KeypointTransfer(Benchmark):
     needs = ("predicted",)
     floor_head = None
     whole_views = True
+    comparable = METHOD
     trial = ("data.n_test=12", "model.features.layers=3")
 
     def metrics(self) -> list[Metric]:

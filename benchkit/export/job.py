@@ -21,6 +21,7 @@ from benchkit.export import inputs
 from benchkit.export.split import Split, check_duplicates, check_readable, read_splits, untrained_classes
 from benchkit.features import FINAL
 from benchkit.provenance.record import matches, read_record
+from benchkit.registry import made
 from benchkit.store.files import replacing, write_json
 from benchkit.store.lock import exclusive
 from benchkit.store.outputs import Outputs
@@ -53,10 +54,10 @@ class Job:
         self.folder = outputs.tag(conf.benchmark, self.tag)
         self.command = command
         self.family = conf.family_component.build(conf.eval)
-        self.head = conf.head.component.build(conf.head.settings)
+        self.head = made(conf.head.component, conf.head.settings)
         self._check_head()
         try:
-            self.dataset = conf.data.component.build(conf.data.settings)
+            self.dataset = made(conf.data.component, conf.data.settings)
             self._read_splits()
         except UsageError as error:
             if not conf.obtain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import platform as machine
 import re
 from collections.abc import Iterator
@@ -54,6 +55,9 @@ class LoadedModel:
         own = self.backbone.name if self.backbone.name != Backbone.name else conf.backbone.name.rsplit(".", 1)[-1]
         self.folder = re.sub(r"[^A-Za-z0-9_.+-]", "_", own) + ("+random" if model.random else "")
         self.preprocess = input_preprocess(conf, self.backbone.preprocess, self.backbone.stride, self.name)
+        if not self.backbone.reads_images:
+            small = self.backbone.preprocess.size
+            self.preprocess = dataclasses.replace(self.preprocess, size=small, resize="squash")
         self.weights = module_state_hash(self.backbone)
 
     @cached_property
@@ -127,6 +131,23 @@ class LoadedModel:
         if wants.pool:
             return plan_fixed(wants.pool, features.layers, features.pool, job.conf.head.name, self.backbone)
         return plan_keys(features.layers, features.pool, features.norm, wants.kind or "pool", self.backbone)
+
+    def check_grids(self, job: Job, keys: list[Any]) -> None:
+        """See that the maps of several layers have one grid, where the head needs that.
+
+        Raises:
+            UsageError: they have not; says which grids there are.
+        """
+        maps = [key for key in keys if key.dense]
+        if not job.head.one_grid or len(maps) < 2:
+            return
+        grids = {key: shape[1:] for key, shape in self.forward(maps).shapes.items()}
+        if len(set(grids.values())) > 1:
+            told = ", ".join(f"{key} {rows} x {columns}" for key, (rows, columns) in grids.items())
+            raise UsageError(
+                f"the head {job.conf.head.name} reads layers side by side, and the maps of {self.name} have different grids "
+                f"({told}): take one layer, or layers of one grid; model.features.layers=all scores each by itself."
+            )
 
     @property
     def side(self) -> ModelSide:
@@ -234,8 +255,11 @@ def input_preprocess(conf: Conf, own: OwnPreprocess, stride: int, name: str) -> 
 
 def _resize(data: Any, own: OwnPreprocess, family: Any) -> str:
     """How images are resized; a short side means a crop, or of whole views that they keep their aspect."""
-    if data.resize == "pad" or (family.whole_views and data.resize_short and not data.resize):
-        return "short" if data.resize_short else "pad"
+    short = (
+        data.resize_short and not data.size
+    )  # a side that somebody asks for goes before the short side of an instance
+    if data.resize == "pad" or (family.whole_views and short and not data.resize):
+        return "short" if short else "pad"
     if data.resize:
         return data.resize
     if family.whole_views:

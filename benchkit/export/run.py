@@ -24,6 +24,7 @@ from benchkit.store.files import clear_dead
 from benchkit.store.lock import exclusive
 from benchkit.store.usage import size_text
 
+LARGEST = 1 << 28  # pixels of a model's input
 ASK_ABOVE = 20 << 30  # bytes of new features above which --yes is needed
 
 
@@ -103,11 +104,14 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
         model = first.model
         for note in filter(None, model.backbone.notes):
             options.say(f"{model.name}: {note}")
+        if first.conf.model.random and not any(True for _ in model.backbone.parameters()):
+            options.say(f"{model.name}: it has no weights, so its random twin is itself.")
         for number, job in jobs.items():
             try:
                 job.head.say = options.say
                 keys = model.keys(job)
                 job.head.check_keys([str(key) for key in keys])
+                model.check_grids(job, keys)
                 wanted = Wanted(keys, job.prepare_head(model.side))
                 if job.begin(options.overwrite, _told(job, options)):  # only now: what cannot be made leaves no trace
                     wants[number] = wanted
@@ -149,6 +153,7 @@ def _fill(jobs: Sequence[Job], wants: dict[int, Wanted], model: Any, bank: Bank,
     lacking = bank.missing((p.sha256 for p in mine), columns)
     if not lacking:
         return {"forwards": 0}
+    _check_areas(model.preprocess, mine)
     forward = model.forward(wanted)
     _check_disk(forward, bank, len(lacking), len(mine), options)
     data = jobs[0].conf.data.settings
@@ -165,6 +170,21 @@ def _pictures(jobs: Sequence[Job]) -> list[Picture]:
             facts = job.facts[view]
             found.setdefault(facts.sha256, Picture(view, facts.sha256, facts.height, facts.width, job.dataset))
     return sorted(found.values(), key=lambda p: (p.view, p.sha256))
+
+
+def _check_areas(preprocess: Any, pictures: Sequence[Picture]) -> None:
+    """Refuse images that would be made too large for memory: a thin one whose short side is set.
+
+    Raises:
+        UsageError: names the first.
+    """
+    for picture in pictures:
+        height, width = preprocess.shape(picture.height or 1, picture.width or 1)
+        if height * width > LARGEST:
+            raise UsageError(
+                f"{picture.view!r} of {picture.width} x {picture.height} pixels would become {width} x {height} for the model: "
+                "set data.size (of the long side, with data.resize=pad), or leave it out."
+            )
 
 
 def _check_disk(forward: Any, bank: Bank, lacking: int, total: int, options: Options) -> None:

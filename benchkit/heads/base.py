@@ -72,6 +72,7 @@ class Head:
     say: Callable[[str], None] = staticmethod(
         lambda text: print(text, file=sys.stderr)
     )  # to the user, about the training
+    one_grid = False  # layers are read side by side, so their maps have to have one grid
     scores_are = "logits"  # what `scores` of a classifier mean: logits, votes or margins (no probabilities)
 
     def wants(self) -> Wants:

@@ -38,6 +38,7 @@ class Match(Head):
     or -1; `matching_scores0`: float32 (n0,), cosines, 0 without a match. Named as Glue Factory names them.
     """
 
+    one_grid = True
     gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
 
     def __init__(self, settings: Settings) -> None:

@@ -36,6 +36,7 @@ class MatchUpsampled(Head):
     1 minus the ratio of distances, 0 to 1.
     """
 
+    one_grid = True
     gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
 
     def __init__(self, settings: Settings) -> None:

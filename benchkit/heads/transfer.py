@@ -28,6 +28,7 @@ class Transfer(Head):
     float32 (k,), cosines; `grid`: float32 (4,), columns, rows, width and height in original pixels of the cells that competed.
     """
 
+    one_grid = True
     gives = ("predicted", "scores", "grid")
 
     def __init__(self, settings: Settings) -> None:

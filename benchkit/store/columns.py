@@ -91,6 +91,9 @@ def write(file: h5py.File, path: str, column: Any, count: int) -> None:
         _write_ragged(file, path, column, count)
         return
     if not isinstance(column, Rows):
+        if not isinstance(column, np.ndarray) and len(column) and isinstance(column[0], np.ndarray):
+            _write_ragged(file, path, Ragged(column[0].dtype, column[0].ndim, column), count)
+            return
         array = column if isinstance(column, np.ndarray) else text_rows(column)
         column = Rows(array.dtype, array.shape[1:], [array])
     _write_rows(file, path, column, count)

@@ -43,7 +43,7 @@ def rank_records(records: Sequence[Record]) -> Ranking:
     }
     if not scored:
         return Ranking("", "", [], apart)
-    views = [_protocol(record) for record in scored]
+    views = [ranked_by(record) for record in scored]
     keys = [identity_hash(view) for view in views]
     counts = Counter(keys)
     chosen = max(counts, key=lambda key: (counts[key], -keys.index(key)))
@@ -58,7 +58,8 @@ def rank_records(records: Sequence[Record]) -> Ranking:
     return Ranking(metric, score["better"], sorted(ranked, key=lambda r: _place(r, metric, score["better"])), apart)
 
 
-def _protocol(record: Record) -> dict[str, Any]:
+def ranked_by(record: Record) -> dict[str, Any]:
+    """Those fields of a record's protocol that have to agree where scores are ranked."""
     wanted = find("eval", record["family"]).build.comparable
     protocol = record["protocol"]
     return dict(protocol) if wanted is None else {key: protocol[key] for key in wanted}

@@ -27,6 +27,10 @@ def find(file: str | None, others: Mapping[str, Sequence[str]]) -> tuple[dict[st
         raise UsageError(f"model.head.file={file}: that file does not exist.")
     with _opened(file) as h5:
         there = _groups(h5)
+        if not there:
+            raise UsageError(
+                f"{file} holds no group with a data set {MATCHES}: one per pair, as Glue Factory writes them."
+            )
         found = {item: next((n for n in (item, *names) if n in there), None) for item, names in others.items()}
         lacking = [
             f"{item} ({' or '.join(others[item]) or 'its own name'})" for item, group in found.items() if not group
@@ -69,6 +73,11 @@ def _check(group: Any, where: str) -> None:
             raise UsageError(f"{where} has no {name} of its own.")
         if group[name].external or group[name].is_virtual:
             raise UsageError(f"{where}/{name} leads to another file; that is not followed.")
+        kinds = "iu" if name == MATCHES else "fiu"
+        if group[name].dtype.kind not in kinds:
+            raise UsageError(
+                f"{where}/{name} holds {group[name].dtype}, not {'whole ' if name == MATCHES else ''}numbers."
+            )
         shapes[name] = group[name].shape
     count = shapes[POINTS[0]][0] if shapes[POINTS[0]] else 0
     good = all(len(shapes[n]) == 2 and shapes[n][1] == 2 and shapes[n][0] <= MOST for n in POINTS)
@@ -107,7 +116,10 @@ def read(file: str, groups: Sequence[str], shift: float) -> dict[str, Column]:
 
 def _pair(group: Any, where: str, shift: float) -> dict[str, np.ndarray]:
     points = {name: group[name][()].astype(np.float32) + np.float32(shift) for name in POINTS}
-    matches = group[MATCHES][()].astype(np.int64)
+    matches = group[MATCHES][()]
+    if matches.dtype.kind == "u" and len(matches) and matches.max() > MOST:
+        raise UsageError(f"{where}: {MATCHES} names keypoints that are not there.")
+    matches = matches.astype(np.int64)
     scores = group[SCORES][()].astype(np.float32) if SCORES in group else np.ones(len(matches), np.float32)
     scores = np.where(matches >= 0, scores, 0).astype(np.float32)
     if not all(np.isfinite(each).all() for each in (*points.values(), scores)):
