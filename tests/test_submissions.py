@@ -667,9 +667,9 @@ class TestRecords:
         made = [{**record, "family": family, "benchmark": family} for record in made]
         found = rank_records(made)
         assert [record["tag"] for record in found.ranked] == ["b", "a"]
-        assert "eval" in found.apart["c"]
+        assert "eval.estimator" in found.apart["c"]
         assert apart(made[:2]) == []
-        assert "eval" in apart(made)[0]
+        assert "eval.estimator" in apart(made)[0]
 
     def test_the_command(self, submitted: Any, capsys: pytest.CaptureFixture[str]):
         _, outputs, _ = submitted

@@ -34,6 +34,12 @@ def identity_hash(value: Any) -> str:
 
 
 def unequal_fields(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """Keys in which two fingerprints differ, in name order: why two scores are not comparable."""
-    keys = sorted(first.keys() | second.keys())
-    return [key for key in keys if canonical(first.get(key)) != canonical(second.get(key))]
+    """Keys in which two fingerprints differ, in name order, those of a section as section.key: why scores are not comparable."""
+    found = []
+    for key in sorted(first.keys() | second.keys()):
+        one, other = first.get(key), second.get(key)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            found += [f"{key}.{below}" for below in unequal_fields(one, other)]
+        elif canonical(one) != canonical(other):
+            found.append(key)
+    return found
