@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from benchkit.datasets._lists import read_lines
 from benchkit.datasets._pair_items import (
+    WXYZ,
     Camera,
     Matrix,
     Pair,
@@ -97,11 +98,11 @@ def _folder(root: Path) -> Path:
     raise UsageError(f"{root} holds no COLMAP model: images.txt and cameras.txt in it, in sparse/ or in sparse/0/.")
 
 
-def pair_of(first: Model, second: Model, where: str, group: str = "") -> Pair:
-    """The pair of two images of a model."""
+def pair_of(first: Model, second: Model, where: str, group: str = "", quaternion: str = WXYZ) -> Pair:
+    """The pair of two images of a model; the order of the numbers of its quaternions, '' without any."""
     pose = between(first.pose, second.pose)
     name = f"{first.camera.image}--{second.camera.image}"
-    return Pair(name, (first.camera, second.camera), pose, (first.pose, second.pose), group, where=where)
+    return Pair(name, (first.camera, second.camera), pose, (first.pose, second.pose), group, where=where, quaternion=quaternion)
 
 
 def read_model(folder: Path, reading: Reading) -> dict[str, Model]:
@@ -255,6 +256,6 @@ def read_posed(path: Path, settings: Any, reading: Reading) -> list[Pair]:
         known[name] = Model(camera, reading.to_camera(pose), np.zeros(0, np.int64))
     lines = [(number, line.split()) for number, line in read_lines(path)]
     return [
-        pair_of(known[one], known[other], where, "/".join(one.split("/")[:-1]))
+        pair_of(known[one], known[other], where, "/".join(one.split("/")[:-1]), quaternion="")
         for where, one, other in _listed(path, lines, known)
     ]

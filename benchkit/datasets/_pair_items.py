@@ -15,6 +15,7 @@ from benchkit.geometry.rotation import to_matrix
 
 Matrix = NDArray[np.float64]
 ORTHOGONAL = 0.02  # largest entry of R R^T - I: some lists have few digits; what is read is made orthogonal
+WXYZ, XYZW = "w, x, y, z", "x, y, z, w"
 FLIP = np.diag([1.0, -1.0, -1.0, 1.0])  # from cameras of OpenGL (y up, z backward) to x right, y down, z forward
 
 
@@ -48,6 +49,7 @@ class Pair:
         split: its name.
         where: file and line.
         category: label columns.
+        quaternion: order in which the list has the numbers of its quaternions, WXYZ or XYZW; '' where it has R.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Pair:
     split: str = "test"
     where: str = ""
     category: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    quaternion: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

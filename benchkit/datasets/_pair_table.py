@@ -11,6 +11,8 @@ import numpy as np
 
 from benchkit.datasets._lists import read_lines, refuse_twice
 from benchkit.datasets._pair_items import (
+    WXYZ,
+    XYZW,
     Camera,
     Matrix,
     Pair,
@@ -45,6 +47,7 @@ class Known:
     pose: Matrix | None
     depth: str | None
     scene: str
+    quaternion: str
 
 
 def read(path: Path, settings: Any, reading: Reading) -> list[Pair]:
@@ -115,6 +118,7 @@ def _cameras(path: Path, reading: Reading) -> dict[str, Known]:
             None if pose is None else reading.to_camera(pose),
             row.get("depth") or None,
             row.get("scene", ""),
+            _order(row),
         )
     return known
 
@@ -135,7 +139,8 @@ def _pair(where: str, row: Row, cameras: dict[str, Known], reading: Reading) -> 
     if not split:
         raise UsageError(f"{where}: split is empty.")
     name = f"{first.image}--{second.image}"
-    return Pair(name, (first, second), pose, poses, scene, split, where)
+    quaternion = beside[0].quaternion if poses and beside[0] else _order(row)
+    return Pair(name, (first, second), pose, poses, scene, split, where, quaternion=quaternion)
 
 
 def _camera(where: str, row: Row, k: int, image: str, beside: Known | None, reading: Reading) -> Camera:
@@ -182,3 +187,11 @@ def _pose(row: Row, where: str) -> Matrix:
     numbers = floats([row[name] for name in names], where)
     turned = rotation(numbers, where) if names is ROTATION else quaternion(numbers, where)
     return rigid(turned, np.array(floats([row[name] for name in TRANSLATION], where)))
+
+
+def _order(row: Row) -> str:
+    """In which order the numbers of a quaternion stand; '' without."""
+    names = [name for name in row if name in QUATERNION]
+    if len(names) < len(QUATERNION) or set(ROTATION) <= row.keys():
+        return ""
+    return WXYZ if names[0] == "qw" else XYZW
