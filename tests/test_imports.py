@@ -187,17 +187,17 @@ def outputs(without_torch: dict[str, str]) -> Path:
     return root
 
 
-EXPORT = ["export", "--conf", "color_histogram", "--benchmark", "classification", "retrieval", "data.n_train=24"]
-EXPORT += ["data.n_test=18", "data.side=32"]
+FAMILIES = ["classification", "retrieval", "homography", "relative_pose"]
+EXPORT = ["export", "--conf", "color_histogram", "--benchmark", *FAMILIES, "data.n_train=24", "data.n_test=18", "data.side=32"]
 
 
 def test_a_finished_tag_is_left_without_torch(without_torch: dict[str, str], outputs: Path):
     end = python("-m", "benchkit", *EXPORT, env=without_torch)
     assert end.returncode == 0, end.stderr
-    assert end.stdout.count("nothing has changed") == 2
+    assert end.stdout.count("nothing has changed") == len(FAMILIES)
 
 
-@pytest.mark.parametrize("family", ["classification", "retrieval"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_eval_needs_no_torch_and_no_data_set(without_torch: dict[str, str], outputs: Path, family: str):
     heavy = ["scipy", "matplotlib", "benchkit.datasets.scenes", "benchkit.heads.logreg", "benchkit.export.run"]
     script = (

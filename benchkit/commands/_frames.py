@@ -1,8 +1,8 @@
-"""The image of an item in the frame that was scored: from the data set where it is still there, else its thumbnail."""
+"""The images of an item, of maps in the frame that was scored: from the data set where they are still there, else thumbnails."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from benchkit.export.truth import FramedTruth
 
 LIKE = 12.0  # mean difference (of 255) between a thumbnail and one made anew, above which they show different images
+SIDE = 1000  # pixels: longer side of the views of a pair that are shown
 
 
 class Frames:
@@ -52,25 +53,50 @@ class Frames:
         self.from_thumbs.append(item)
         return _enlarged(self.preprocess.framed(thumb), size)
 
+    def views(self, item: str, names: Sequence[str], thumbs: Sequence[np.ndarray] | None) -> list[np.ndarray] | None:
+        """The views of a pair, uint8 (h, w, 3) each, made smaller where they are large; None without images and thumbnails.
+
+        `from_thumbs` gathers the items of which a thumbnail is shown.
+        """
+        small = thumbs or [None] * len(names)
+        images = [self._exported(name, thumb) for name, thumb in zip(names, small, strict=True)]
+        if thumbs is None and any(image is None for image in images):
+            return None
+        if any(image is None for image in images):
+            self.from_thumbs.append(item)
+        shown = [thumb if image is None else image for image, thumb in zip(images, small, strict=True)]
+        return [_within(each, SIDE) for each in shown if each is not None]
+
     def _whole(self, item: str, thumb: np.ndarray | None) -> np.ndarray | None:
-        """The image itself, unless it cannot be read any more or is not the one that was exported."""
+        """The image itself in the frame, unless it cannot be read any more or is not the one that was exported."""
         from benchkit.errors import BenchkitError
+
+        if self.truth is None:
+            return None
+        try:
+            if self._exported(self.truth.dataset.views(item)[0], thumb) is None:
+                return None
+            return self.truth.image(item)
+        except (BenchkitError, OSError, KeyError):
+            return None
+
+    def _exported(self, view: str, thumb: np.ndarray | None) -> np.ndarray | None:
+        """A view as the data set has it, unless it cannot be read any more or is not the one that was exported."""
+        from benchkit.errors import BenchkitError
+        from benchkit.export.batches import thumbnail
         from benchkit.images import decode_exact
 
         if self.truth is None:
             return None
         try:
-            image = self.truth.dataset.image(self.truth.dataset.views(item)[0])
-            framed = self.truth.image(item)
+            image = self.truth.dataset.image(view)
         except (BenchkitError, OSError, KeyError):
             return None
         if thumb is not None:
-            from benchkit.export.batches import thumbnail
-
             anew = decode_exact(thumbnail(image).tobytes())
             if anew.shape != thumb.shape or np.abs(anew.astype(np.float32) - thumb).mean() > LIKE:
                 return None
-        return framed
+        return image
 
 
 def _preprocess(known: Mapping[str, Any]) -> Any:
@@ -78,6 +104,15 @@ def _preprocess(known: Mapping[str, Any]) -> Any:
 
     filled = {"short": known["short"] or known["size"], "multiple": known["multiple"] or 1}
     return Preprocess(**{**known, **filled, "mean": tuple(known["mean"]), "std": tuple(known["std"])})
+
+
+def _within(picture: np.ndarray, side: int) -> np.ndarray:
+    """At most so large; small pictures stay as they are."""
+    from PIL import Image
+
+    shrunk = Image.fromarray(picture)
+    shrunk.thumbnail((side, side), Image.Resampling.BILINEAR)
+    return np.array(shrunk)
 
 
 def _enlarged(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:

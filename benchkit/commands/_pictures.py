@@ -1,69 +1,115 @@
-"""A sheet of items as the benchmark draws them: wrong ones first."""
+"""Pictures that eval leaves: a sheet of items as the benchmark draws them, wrong ones first, and those of whole sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchkit.store.files import replacing
+from benchkit.viz.pairs import wrapped
+
+if TYPE_CHECKING:
+    from benchkit.eval.base import Benchmark
 
 SHOWN = 24
 GAP = 3  # pixels between the views of an item
 
 
 def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
-    """Draw the items with the lowest score, then the highest, from the tag's own files; returns the PNG.
+    """Draw the items with the worst score, then the best, from the tag's own files; returns the PNG, named after the score.
 
-    The score is the first of the metrics that each item has.
+    The score is the family's choice (`Benchmark.order`).
     """
-    import numpy as np
     from matplotlib.figure import Figure
 
-    from benchkit.registry import find
-    from benchkit.store.table import Table
+    from benchkit.commands._ranking import Ranking
 
-    component = find("eval", record["family"])
-    family = component.build(component.settings(**record["conf"]["eval"]))
-    named = {metric.column: metric.name for metric in family.metrics() if metric.column}
-    with Table(folder / "results.h5", "results") as results:
-        numbers = (c for c in results.columns if results.shape(c) == () and results.dtype(c).kind == "f")
-        column = next(iter(named), None) or next(numbers)
-        scores, names, headline = results.read(column), results.names, named.get(column, column)
-    order = [int(i) for i in np.argsort(scores, kind="stable") if not np.isnan(scores[i])]
+    family = family_of(record)
+    ranking = Ranking(folder, family)
+    order, (worst, best) = (
+        ranking.worst(),
+        ("highest", "lowest") if ranking.better == "lower" else ("lowest", "highest"),
+    )
     chosen = order if len(order) <= SHOWN else order[: SHOWN // 2] + order[-SHOWN // 2 :]
+    headline = (
+        next((each.name for each in family.metrics() if each.column == ranking.column), ranking.column) or "items"
+    )
     with TagFiles(folder) as files:
         across = 6 if files.count_views() == 1 else 3
         down = max(-(-len(chosen) // across), 1)
         figure = Figure(figsize=(12, 2.1 * down))
         grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, row in zip(grid, chosen, strict=False):
-            family.draw(axes, *files.item(names[row]))
+        for axes, item in zip(grid, chosen, strict=False):
+            family.draw(axes, *files.item(item))
+            if files.count_views() > 1:
+                write_below(axes, ranking.caption(item))
     for axes in grid[len(chosen) :]:
         axes.set_axis_off()
-    figure.suptitle(f"{record['benchmark']} / {record['tag']}: lowest, then highest {headline}", parse_math=False)
+    title = f"{record['benchmark']} / {record['tag']}: {worst}, then {best} {headline}"
+    figure.suptitle(wrapped(title, 12), parse_math=False, fontsize=9)
+    figure.supxlabel(wrapped(family.legend(), 12), parse_math=False, fontsize=8)
     return save(figure, folder / f"{headline}.png")
+
+
+def family_of(record: Mapping[str, Any]) -> Benchmark:
+    """The family of a tag with the settings that it was scored with."""
+    from benchkit.registry import find
+
+    component = find("eval", record["family"])
+    family: Benchmark = component.build(component.settings(**record["conf"]["eval"]))
+    return family
+
+
+def write_below(axes: Any, caption: str) -> None:
+    """A small line below a picture."""
+    axes.text(0.5, -0.02, caption, transform=axes.transAxes, ha="center", va="top", fontsize=6, parse_math=False)
 
 
 def family_pictures(folder: Path, record: Mapping[str, Any]) -> list[Path]:
     """Draw what the family shows of the whole set (the confusion matrix ...) from the tag's own files; returns the PNGs."""
-    from matplotlib.figure import Figure
-
-    from benchkit.registry import find
     from benchkit.store.table import Table
 
-    component = find("eval", record["family"])
-    family = component.build(component.settings(**record["conf"]["eval"]))
+    family = family_of(record)
     with Table(folder / "results.h5", "results") as results, Table(folder / "targets.h5", "targets") as targets:
         columns = {name: results.read(name) for name in results.columns if name != "group" and "category/" not in name}
         pictures = family.pictures(columns, targets.meta)
-    paths = []
-    for name, draw in pictures.items():
-        figure = Figure()
-        draw(figure)
-        figure.suptitle(f"{record['benchmark']} / {record['tag']}: {name}", parse_math=False, fontsize=9)
-        paths.append(save(figure, folder / f"{name}.png"))
-    return paths
+    title = f"{record['benchmark']} / {record['tag']}"
+    return [_picture(folder / f"{name}.png", draw, f"{title}: {name}") for name, draw in pictures.items()]
+
+
+def joint_pictures(tags: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[Path]:
+    """Draw what the family shows of several tags of one benchmark together, beside their folders; returns the PNGs.
+
+    Args:
+        tags: folder and record of each.
+    """
+    from benchkit.commands._ranking import Ranking
+
+    if len(tags) < 2:
+        return []
+    folder, record = tags[0]
+    found = [(each["tag"], Ranking(path, family_of(each))) for path, each in tags]
+    numbers = ({ranking.column for _, ranking in found}, {len(ranking.names) for _, ranking in found})
+    scores = {}
+    for tag, ranking in found:
+        said = [tag, ranking.column, f"{len(ranking.names)} items"]
+        label = ", ".join([said[0], *(text for text, all_of in zip(said[1:], numbers, strict=True) if len(all_of) > 1)])
+        scores[label] = ranking.columns.get(ranking.column)
+    if any(each is None for each in scores.values()):
+        return []
+    title = f"{record['benchmark']}: {' and '.join(sorted(numbers[0]))} of {len(tags)} tags"
+    drawn = family_of(record).compared(scores)
+    return [_picture(folder.parent / f"{name}.png", draw, title) for name, draw in drawn.items()]
+
+
+def _picture(path: Path, draw: Callable[[Any], None], title: str) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    draw(figure)
+    figure.suptitle(wrapped(title, float(figure.get_figwidth())), parse_math=False, fontsize=9)
+    return save(figure, path)
 
 
 def save(figure: Any, path: Path, tight: bool = True) -> Path:
@@ -88,32 +134,32 @@ class TagFiles:
         self.thumbs = Table(folder / "thumbs.h5", "thumbs") if (folder / "thumbs.h5").exists() else None
 
     def item(self, name: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
-        """Everything `Benchmark.draw` takes."""
+        """Everything `Benchmark.draw` takes, with thumbnails as images."""
         prediction = {c: self.predictions.item(c, self.predictions.position[name]) for c in self.predictions.columns}
         row = self.targets.position[name]
         target: dict[str, Any] = {c: self.targets.item(c, row) for c in self.targets.columns}
-        return prediction, {**target, "meta": self.targets.meta}, self._thumbs(target["views"].split("\n"))
+        thumbs = self.thumbnails(name)
+        image = thumbs if thumbs is None or len(thumbs) == 2 else _beside(thumbs)
+        return prediction, {**target, "meta": self.targets.meta}, image
+
+    def views(self, name: str) -> list[str]:
+        """The images that an item is made of, as the data set calls them."""
+        return str(self.targets.item("views", self.targets.position[name])).split("\n")
 
     def count_views(self) -> int:
         """How many images an item is made of."""
         return len(self.targets.item("views", 0).split("\n"))
 
-    def _thumbs(self, views: list[str]) -> Any:
-        """The item's views side by side, on white where their heights differ."""
+    def thumbnails(self, name: str) -> list[Any] | None:
+        """Of the item's views, uint8 (h, w, 3) each; None where there are none."""
         import numpy as np
 
         from benchkit.images import decode_exact
 
         if self.thumbs is None:
             return None
-        rows = [np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])) for view in views]
-        thumbs = [decode_exact(row.tobytes()) for row in rows]
-        if len(thumbs) == 1:
-            return thumbs[0]
-        height = max(len(thumb) for thumb in thumbs)
-        white = [((0, height - len(t)), (GAP * (place > 0), 0), (0, 0)) for place, t in enumerate(thumbs)]
-        padded = [np.pad(t, pad, constant_values=255) for t, pad in zip(thumbs, white, strict=True)]
-        return np.concatenate(padded, axis=1)
+        rows = [np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])) for view in self.views(name)]
+        return [decode_exact(row.tobytes()) for row in rows]
 
     def __enter__(self) -> TagFiles:
         return self
@@ -122,6 +168,16 @@ class TagFiles:
         for table in (self.predictions, self.targets, self.thumbs):
             if table is not None:
                 table.close()
+
+
+def _beside(thumbs: Sequence[Any]) -> Any:
+    """Views side by side, on white where their heights differ."""
+    import numpy as np
+
+    height = max(len(thumb) for thumb in thumbs)
+    white = [((0, height - len(t)), (GAP * (place > 0), 0), (0, 0)) for place, t in enumerate(thumbs)]
+    padded = [np.pad(t, pad, constant_values=255) for t, pad in zip(thumbs, white, strict=True)]
+    return np.concatenate(padded, axis=1)
 
 
 def score_bars(path: Path, records: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Path:

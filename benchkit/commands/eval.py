@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit eval", family:
     )
     made.add_argument("--conf", help="a conf whose benchmarks.<name>.eval settings are used")
     made.add_argument("--overwrite-eval", action="store_true", help="replace scores, also those of other eval settings")
-    made.add_argument("--plot", action="store_true", help="leave a picture of items beside the scores")
+    made.add_argument("--plot", action="store_true", help="leave pictures of items and of whole sets beside the scores")
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     made.add_argument("--records", metavar="FILE.jsonl", help="append each record as a line")
     made.add_argument("--format", choices=FORMATS, default="table", help="how the scores are printed")
@@ -74,11 +74,13 @@ def run_eval(given: argparse.Namespace) -> int:
             worst = max(worst, failed(error, given.traceback))
     show([each.record for each in found], given.format)
     if given.plot:
-        from benchkit.commands._pictures import contact_sheet, family_pictures
+        from benchkit.commands._pictures import contact_sheet, family_pictures, joint_pictures
 
         for each in found:
             for path in (contact_sheet(each.folder, each.record), *family_pictures(each.folder, each.record)):
                 print(f"picture: {path}")
+        for path in joint_pictures([(each.folder, each.record) for each in found]):
+            print(f"picture: {path}")
     for each in found:
         say(f"{'scored' if each.fresh else 'scored before, nothing has changed'}: {each.folder}")
     return worst

@@ -1,25 +1,27 @@
 """Draw items of a tag: image, target, prediction and error side by side, the worst first.
 
 Targets of pixels lie half-transparent over the image in one column, in the frame that was scored: a target that has slipped
-against its image shows here. Invalid pixels are magenta.
+against its image shows here. Invalid pixels are magenta. Pairs of views are drawn as wide as a page, with their matches.
 
 examples:
   benchkit show depth efficientnet_lite0
   benchkit show semantic_segmentation efficientnet_lite0 --worst 12 --out worst.png
   benchkit show normals efficientnet_lite0 --items 0007 0012
+  benchkit show relative_pose sift --worst 4
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchkit.commands._shared import guarded, parse, parser, say
 
 if TYPE_CHECKING:
+    from benchkit.commands._frames import Frames
     from benchkit.commands._pictures import TagFiles
     from benchkit.eval.base import Benchmark
 
@@ -41,17 +43,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from benchkit.commands._pictures import TagFiles, save
-    from benchkit.registry import find
+    from benchkit.commands._pictures import TagFiles, family_of, save
+    from benchkit.commands._ranking import Ranking
 
     folder, record = _exported(given)
-    component = find("eval", record["family"])
-    family = component.build(component.settings(**record["conf"]["eval"]))
+    family = family_of(record)
     with TagFiles(folder) as files:
-        scores, metric, better = _scores(folder, family)
-        chosen = _chosen(given, files.targets.names, scores, better)
-        captions = {item: item + (f": {metric} {scores[item]:.3g}" if item in scores else "") for item in chosen}
-        draw = _dense if family.dense else _drawn
+        ranking = Ranking(folder, family)
+        chosen = _chosen(given, files.targets.names, ranking.worst())
+        captions = {item: ": ".join(filter(None, (item, ranking.caption(item)))) for item in chosen}
+        draw = _dense if family.dense else _pairs if files.count_views() == 2 else _drawn
         figure = draw(files, record, family, captions)
     path = Path(given.out) if given.out else folder / "show.png"
     print(f"picture: {save(figure, path, tight=False)}")
@@ -73,23 +74,8 @@ def _exported(given: argparse.Namespace) -> tuple[Path, dict[str, Any]]:
     return folder, read_exported(folder, given.benchmark, given.tag)
 
 
-def _scores(folder: Path, family: Benchmark) -> tuple[dict[str, float], str, str]:
-    """The first score that every item has by itself, by item, its name and its better direction; nothing before eval."""
-    from benchkit.store.table import Table
-
-    path = folder / "results.h5"
-    if not path.exists():
-        return {}, "", ""
-    with Table(path, "results") as results:
-        for metric in family.metrics():
-            if metric.column in results:
-                values = dict(zip(results.names, map(float, results.read(metric.column)), strict=True))
-                return {item: value for item, value in values.items() if value == value}, metric.name, metric.better
-    return {}, "", ""
-
-
-def _chosen(given: argparse.Namespace, names: Sequence[str], scores: Mapping[str, float], better: str) -> list[str]:
-    """Items asked for, else the worst by score; those without a score come last, in name order."""
+def _chosen(given: argparse.Namespace, names: Sequence[str], worst: Sequence[str]) -> list[str]:
+    """Items asked for, else the first of `worst`; those without a score come last, in name order."""
     from benchkit.conf.find import nearest
     from benchkit.errors import UsageError
 
@@ -104,8 +90,7 @@ def _chosen(given: argparse.Namespace, names: Sequence[str], scores: Mapping[str
         )
     if given.items:
         return list(dict.fromkeys(given.items))
-    sign = -1 if better == "lower" else 1
-    return sorted(names, key=lambda item: (item not in scores, sign * scores.get(item, 0)))[:count]
+    return list(dict.fromkeys((*worst, *names)))[:count]
 
 
 def _dense(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captions: Mapping[str, str]) -> Any:
@@ -124,28 +109,58 @@ def _dense(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
         rows.append(viz.Row(caption, viz.panels(field, predicted, truth, meta, image), present))
     if not all(len(row.panels) == len(rows[0].panels) for row in rows):  # some without image and thumbnail
         rows = [viz.Row(row.caption, row.panels[-3:], row.present) for row in rows]
-    if frames.from_thumbs:
-        said = "the data set cannot be read here as it was exported, so images are thumbnails of 96 pixels, enlarged"
-        say(f"{len(frames.from_thumbs)} of {len(rows)} items: {said}: a slip of a few pixels cannot be seen.")
-    figure, title = Figure(), _title(record) + (" (images: enlarged thumbnails)" if frames.from_thumbs else "")
-    viz.sheet(figure, rows, list(meta.get("classes", ())), title)
+    figure = Figure()
+    viz.sheet(figure, rows, list(meta.get("classes", ())), _title(record) + _thumbs_said(frames, len(rows)))
     return figure
+
+
+def _pairs(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captions: Mapping[str, str]) -> Any:
+    """Pairs of views as the family draws them, on the images themselves."""
+    from matplotlib.figure import Figure
+
+    from benchkit.commands._frames import Frames
+    from benchkit.viz import pairs as viz
+
+    frames, draws = Frames(record), []
+    for item, caption in captions.items():
+        views = frames.views(item, files.views(item), files.thumbnails(item))
+        draws.append((caption, _with_views(family, *files.item(item)[:2], views)))
+    figure = Figure()
+    viz.sheet(figure, draws, _title(record) + _thumbs_said(frames, len(draws)), family.legend())
+    return figure
+
+
+def _with_views(family: Benchmark, prediction: Any, target: Any, views: Any) -> Callable[[Any], None]:
+    return lambda axes: family.draw(axes, prediction, target, views)
+
+
+def _thumbs_said(frames: Frames, count: int) -> str:
+    """Tells of items that are shown as thumbnails; returns what the title says of it."""
+    if not frames.from_thumbs:
+        return ""
+    said = "the data set cannot be read here as it was exported, so images are thumbnails of 96 pixels, enlarged"
+    say(f"{len(frames.from_thumbs)} of {count} items: {said}: a slip of a few pixels cannot be seen.")
+    return " (images: enlarged thumbnails)"
 
 
 def _drawn(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captions: Mapping[str, str]) -> Any:
     """Items as the family draws them, for those whose truth is no map."""
     from matplotlib.figure import Figure
 
+    from benchkit.commands._pictures import write_below
+    from benchkit.viz.pairs import wrapped
+
     across = min(len(captions), 6 if files.count_views() == 1 else 3)
     down = -(-len(captions) // across)
-    figure = Figure(figsize=(2.4 * across, 2.6 * down + 0.4), layout="tight")
+    wide = max(2.4 * across, 5)
+    figure = Figure(figsize=(wide, 2.6 * down + 0.4), layout="tight")
     grid = figure.subplots(down, across, squeeze=False).ravel()
     for axes, (item, caption) in zip(grid, captions.items(), strict=False):
         family.draw(axes, *files.item(item))
-        axes.text(0.5, -0.02, caption, transform=axes.transAxes, ha="center", va="top", fontsize=6, parse_math=False)
+        write_below(axes, caption)
     for axes in grid[len(captions) :]:
         axes.set_axis_off()
-    figure.suptitle(_title(record), parse_math=False)
+    figure.suptitle(wrapped(_title(record), wide), parse_math=False, fontsize=9)
     return figure
 
 

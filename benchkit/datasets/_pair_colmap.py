@@ -102,7 +102,9 @@ def pair_of(first: Model, second: Model, where: str, group: str = "", quaternion
     """The pair of two images of a model; the order of the numbers of its quaternions, '' without any."""
     pose = between(first.pose, second.pose)
     name = f"{first.camera.image}--{second.camera.image}"
-    return Pair(name, (first.camera, second.camera), pose, (first.pose, second.pose), group, where=where, quaternion=quaternion)
+    return Pair(
+        name, (first.camera, second.camera), pose, (first.pose, second.pose), group, where=where, quaternion=quaternion
+    )
 
 
 def read_model(folder: Path, reading: Reading) -> dict[str, Model]:

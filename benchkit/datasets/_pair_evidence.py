@@ -79,16 +79,26 @@ def _to_ray(points0: Points, points1: Points, pose: Matrix, K0: Matrix, K1: Matr
     return np.where(ahead, np.where(along >= 0, off, to_begin), off)
 
 
-def agreements(depth0: NDArray[np.float32], depth1: NDArray[np.float32], guess: Guess) -> NDArray[np.float64]:
-    """By how much, relative to it, the depth of a point of view 0 seen from view 1 differs from view 1's map, (n,).
-
-    NaN where the point is not in view 1, or its depth is unknown there; n is the number of pixels that were looked at.
-    """
+def sampled(depth0: NDArray[np.float32]) -> Points:
+    """Pixels of a map whose depth is known, SAMPLED of them at most: x d, y d, d, (n, 3)."""
     rows, columns = np.nonzero(np.isfinite(depth0))
     chosen = np.unique(np.linspace(0, max(len(rows) - 1, 0), SAMPLED).astype(int)) if len(rows) else np.zeros(0, int)
     rows, columns = rows[chosen], columns[chosen]
-    seen = np.stack([columns + 0.5, rows + 0.5, np.ones(len(rows))], axis=1) @ np.linalg.inv(guess.K0).T
-    points = seen * (depth0[rows, columns, None] * guess.depth) @ guess.pose[:3, :3].T + guess.pose[:3, 3]
+    return np.stack([columns + 0.5, rows + 0.5, np.ones(len(rows))], axis=1) * depth0[rows, columns, None]
+
+
+def agreements(pixels: Points, depth1: NDArray[np.float32], guess: Guess) -> NDArray[np.float64]:
+    """By how much, relative to it, the depth of a point of view 0 seen from view 1 differs from view 1's map, (n,).
+
+    NaN where the point is not in view 1, or its depth is unknown there.
+
+    Args:
+        pixels: of view 0, as `sampled` gives them.
+        depth1: (h, w).
+        guess: cameras, pose, and a factor of both maps.
+    """
+    seen = pixels @ np.linalg.inv(guess.K0).T
+    points = seen * guess.depth @ guess.pose[:3, :3].T + guess.pose[:3, 3]
     ahead = points[:, 2] > 1e-9
     projected = points @ guess.K1.T
     places = projected[:, :2] / np.where(ahead, projected[:, 2], 1)[:, None]

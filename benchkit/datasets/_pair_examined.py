@@ -13,6 +13,7 @@ from benchkit.datasets import _pair_check as checking
 from benchkit.datasets._pair_dataset import PosedPairs
 from benchkit.datasets._pair_guesses import Guess, guesses
 from benchkit.datasets._pair_items import Camera, Pair
+from benchkit.datasets._pair_resolution import common, factor
 from benchkit.datasets._pair_turned import BACK, QUARTERS, UPRIGHT, upright_camera
 from benchkit.images import Unreadable
 from benchkit.provenance.identity import identity_hash
@@ -42,9 +43,29 @@ class ExaminedPairs(PosedPairs):
         self._checked = settings.check == "off"
 
     def notes(self) -> list[str]:
-        """Whether the poses could be checked."""
-        unchecked = self.settings.check == "auto" and not self.maps and not checking.has_matcher()
-        return [NO_MATCHER] if unchecked else []
+        """Whether the poses could be checked, and whether depth agrees with them."""
+        if self.settings.check != "auto":
+            return []
+        if not self.maps:
+            return [] if checking.has_matcher() else [NO_MATCHER]
+        told = checking.doubt(self._depths)
+        return [told] if told else []
+
+    @cached_property
+    def _sample(self) -> list[Pair]:
+        """The pairs of the evaluated split that are looked at."""
+        return checking.sample([pair for pair in self.pairs.values() if pair.split == self.settings.split])
+
+    @cached_property
+    def _depths(self) -> list[checking.Count]:
+        """What depth says of every reading."""
+        return checking.count_first(self._sample, self._by_depth)
+
+    @cached_property
+    def _factor(self) -> float | None:
+        """By what all intrinsics may have to be multiplied; None where views differ."""
+        cameras = [camera for pair in self._sample for camera in pair.cameras]
+        return common([factor(camera.K, size) for camera in cameras if min(size := self.stored_size(camera.image))])
 
     @cached_property
     def _numbers(self) -> str:
@@ -134,24 +155,28 @@ class ExaminedPairs(PosedPairs):
         Raises:
             UsageError: another reading is clearly better.
         """
-        pairs = checking.sample([pair for pair in self.pairs.values() if pair.split == self.settings.split])
         if self.maps:
-            verdict, counts = checking.judge_depths(pairs, self._by_depth)
-            if verdict:
-                checking.refuse(verdict, "depth maps", self.listed, "points with depth")
-            if checking.is_sure(counts):
+            verdicts = checking.judge_depths(self._depths)
+            if verdicts:
+                checking.refuse(verdicts, "depth maps", self.listed, "points with depth")
+            if checking.is_sure(self._depths):
                 return
         if checking.has_matcher():
-            verdict, _ = checking.judge_matches(pairs, self._by_matches)
-            if verdict:
-                checking.refuse(verdict, "images", self.listed, "matches")
+            verdicts = checking.judge_matches(checking.count_until_enough(self._sample, self._by_matches))
+            if verdicts:
+                checking.refuse(verdicts, "images", self.listed, "matches")
 
     def _readings(self, pair: Pair, scale: float | None = None) -> dict[str, Guess]:
         for camera in pair.cameras:
             self.file_size(camera.image)  # raises where it cannot be read
-        first, second = (self.stored_size(camera.image) for camera in pair.cameras)
         read = self._as_read[pair.name]
-        return guesses(read, self.reading, (first, second), scale) | self._turned_otherwise(read)
+        return guesses(read, self.reading, self._factors(read), scale) | self._turned_otherwise(read)
+
+    def _factors(self, pair: Pair) -> tuple[float, float]:
+        if self._factor is not None:
+            return self._factor, self._factor
+        first, second = (factor(camera.K, self.stored_size(camera.image)) for camera in pair.cameras)
+        return first, second
 
     def _turned_otherwise(self, pair: Pair) -> dict[str, Guess]:
         """If the numbers were of the stored pixels in place of the upright picture, or the other way round."""

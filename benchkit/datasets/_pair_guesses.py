@@ -18,6 +18,7 @@ UNITS = (1000.0, 1.0, 5000.0, 256.0, 100.0, 655.35, 10000.0, 4000.0)  # stored u
 SCALES = tuple(dict.fromkeys([*UNITS, *(one / other for one in UNITS for other in UNITS)]))  # and to other units of t
 FROM_VIEW = ("from view 0 to view 1", "from view 1 to view 0")
 ROWS = "write R row by row (r00 r01 r02 r10 ...)"
+UNIT = "unit"  # the kind of guesses that depth is in another one
 NEAR = 1.1  # a depth that differs by less is noisy, and not in another unit
 
 
@@ -76,7 +77,7 @@ def _units(pair: Pair, scale: float) -> dict[str, Guess]:
         factor = scale / other
         if not 1 / NEAR < factor < NEAR:
             name = f"depth is in another unit than t (by {factor:.6g})"
-            found[name] = Guess(pair.pose, K0, K1, f"set data.depth_scale={other:.6g}", factor, "unit")
+            found[name] = Guess(pair.pose, K0, K1, f"set data.depth_scale={other:.6g}", factor, UNIT)
     return found
 
 

@@ -39,6 +39,7 @@ class TwoViews(Benchmark):
         category: the label column whose values have areas of their own (`<metric>/<value>`).
         others: errors beside the estimators', which `about_matches` gives as `<stem>_<other>`.
         medians: whether median errors are told.
+        what: the error, as captions call it.
     """
 
     level = "geometry"
@@ -55,6 +56,7 @@ class TwoViews(Benchmark):
     category = ""
     others: tuple[str, ...] = ()
     medians = False
+    what = ""
 
     def read_truth(self, targets: Items, row: int) -> Any:
         """One item's truth, as the other methods take it."""
@@ -240,6 +242,30 @@ class TwoViews(Benchmark):
 
         errors = {label: columns[f"{self.stem}_{label}"] for label in (*self.labels(), *self.others)}
         return {f"{self.kind}_errors": lambda figure: viz.cumulative(figure, errors, self.settings.auc, self.unit)}
+
+    def compared(self, scores: Mapping[str, np.ndarray]) -> dict[str, Callable[[Any], None]]:
+        """The same of several tags."""
+        from benchkit.viz import curves as viz
+
+        return {f"{self.kind}_errors": lambda figure: viz.cumulative(figure, scores, self.settings.auc, self.unit)}
+
+    def order(self, columns: Columns) -> tuple[str, str]:
+        """Errors of the headline: of the first estimator, at the threshold that is best on this set."""
+        names = [f"{self.stem}_{label}" for label in self.settings.labels(self.settings.estimator[0])]
+        if any(name not in columns for name in names):
+            return super().order(columns)
+        areas = [curves.areas(columns[name], self.settings.auc).mean() for name in names]
+        return names[int(np.argmax(areas))], "lower"
+
+    def told(self, column: str, row: Mapping[str, float]) -> str:
+        """The error, and how many of the matches the estimate calls inliers."""
+        label = column.removeprefix(f"{self.stem}_")
+        counts = [row.get(name, np.nan) for name in (self._inliers(label), "num_matches")]
+        if label not in self.labels() or np.isnan(counts).any():
+            return super().told(column, row)
+        error = f"{self.what} {row[column]:.3g} {self.unit}" if np.isfinite(row[column]) else "no estimate"
+        which = f" ({label})" if len(self.labels()) > 1 else ""
+        return f"{error}{which}, {counts[0]:.0f} inliers of {counts[1]:.0f} matches"
 
 
 def best_of(name: str) -> str:

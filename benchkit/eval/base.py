@@ -136,6 +136,27 @@ class Benchmark:
         """Pictures of the whole set by name: each draws on an empty matplotlib Figure. `meta`: the targets'."""
         return {}
 
+    def compared(self, scores: Mapping[str, np.ndarray]) -> dict[str, Callable[[Any], None]]:
+        """Pictures of several tags together by name; `scores`: of each tag the column that `order` names."""
+        return {}
+
+    def order(self, columns: Columns) -> tuple[str, str]:
+        """The column by which pictures order items, and which direction is better; "" and "" where none tells.
+
+        Args:
+            columns: what `score` found of every item, but for statistics; some of it where another version scored.
+        """
+        return next(((each.column, each.better) for each in self.metrics() if each.column in columns), ("", ""))
+
+    def told(self, column: str, row: Mapping[str, float]) -> str:
+        """What the caption of an item's picture says: by default the number in the column by which items are ordered."""
+        name, unit = next(((m.name, m.unit) for m in self.metrics() if m.column == column), (column, ""))
+        return f"{name} {row[column]:.3g} {unit}".rstrip()
+
+    def legend(self) -> str:
+        """What the colours of its pictures mean, in a line; "" where they say it themselves."""
+        return ""
+
     def submission(self, summaries: Mapping[str, Any]) -> dict[str, Any]:
         """The scores in the form that the benchmark's board takes.
 
@@ -155,5 +176,8 @@ class Benchmark:
         return prediction, target, meta
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
-        """One picture of one item on matplotlib axes; `image` is uint8 (H, W, 3) or None. `target` has `meta`."""
+        """One picture of one item on matplotlib axes. `target` has `meta`.
+
+        `image` is None or uint8 (H, W, 3): of a pair a list of two, which may differ in scale; of more views side by side.
+        """
         raise NotImplementedError

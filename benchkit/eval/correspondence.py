@@ -163,12 +163,32 @@ class Correspondence(Benchmark):
         stacked = {field: np.stack(values) for field, values in fields.items()}
         return ArrayItems(targets.names, stacked, {})
 
+    def order(self, columns: Columns) -> tuple[str, str]:
+        """The headline's share of the item's own matches."""
+        column = self.metrics()[0].name.rstrip("px")
+        return (column, "higher") if column in columns else super().order(columns)
+
+    def told(self, column: str, row: Mapping[str, float]) -> str:
+        """The share, and of how many matches."""
+        said = super().told(column, row)
+        return f"{said}, {row['num_matches']:.0f} matches" if column in NAMES else said
+
+    def legend(self) -> str:
+        """Of the lines."""
+        unit = "px" if self.settings.threshold_units == "pixel" else "cells of the grid"
+        return f"lines: matches, some of them; green: right; red: off by {scores_of.AREA:g} {unit} or more"
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
-        """Both views side by side, with some matches from green (right) to red (10 pixels off and more)."""
+        """Both views side by side, with some matches from green (right) to red (10 pixels or cells off and more)."""
         from benchkit.viz import matches as viz
 
-        pair = (prediction["keypoints0"], prediction["keypoints1"], prediction["matches0"])
-        viz.draw_matches(axes, *pair, np.asarray(target["homography"]), np.asarray(target["size0"]), image)
+        points0, points1, matches = (np.asarray(prediction[name]) for name in self.needs)
+        chosen = np.flatnonzero(matches >= 0)
+        starts, ends = points0[chosen], points1[matches[chosen]]
+        wrong = scores_of.errors(starts, ends, np.asarray(target["homography"])) / (
+            scores_of.AREA * self._unit(points1)
+        )
+        viz.draw_pairs(axes, starts, ends, wrong, (target["size0"], target["size1"]), image)
 
 
 build = Correspondence

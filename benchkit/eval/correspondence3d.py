@@ -212,6 +212,17 @@ class Correspondence3D(Benchmark):
         same = len({len(each) for each in fields["matches0"]}) == 1
         return ArrayItems(targets.names, {k: np.stack(v) if same else v for k, v in fields.items()}, {})
 
+    def told(self, column: str, row: Mapping[str, float]) -> str:
+        """The share, and of how many."""
+        return f"{super().told(column, row)}, {row['num_matches']:.0f} matches"
+
+    def legend(self) -> str:
+        """Of the lines."""
+        return (
+            f"lines: matches, some of them; green: right; red: off by {self.settings.centimetres[-1]:g} cm in space or more; "
+            "grey: nothing known where it starts"
+        )
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side, with some matches from green (right) to red (as far apart as the last distance and more)."""
         from benchkit.viz import matches as viz

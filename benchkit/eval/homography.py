@@ -72,6 +72,7 @@ class Homography(TwoViews):
     category = "kind"
     others = ("dlt",)
     medians = True
+    what = "corner error"
 
     def match_metrics(self) -> list[Metric]:
         """Precision of matches."""
@@ -130,8 +131,12 @@ class Homography(TwoViews):
                 fields[field].append(value)
         return ArrayItems(targets.names, {field: np.stack(values) for field, values in fields.items()}, {})
 
+    def legend(self) -> str:
+        """Of the lines."""
+        return f"lines: matches, some of them; green: right; red: off by {PRECISE[-1]} px or more, in the scored frame"
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
-        """Both views side by side, with some matches from green (right) to red (10 pixels off and more)."""
+        """Both views side by side, with some matches from green (right) to red (off by the loosest threshold and more)."""
         from benchkit.viz import matches as viz
 
         items = (ArrayItems([""], {k: [v] for k, v in each.items()}) for each in (prediction, target))
@@ -140,7 +145,7 @@ class Homography(TwoViews):
             matches.points0 * truth.scale0, matches.points1 * truth.scale1, truth.homography
         )
         sizes = (np.asarray(target["size0"]), np.asarray(target["size1"]))
-        viz.draw_pairs(axes, matches.points0, matches.points1, errors / viz.AREA, sizes, image)
+        viz.draw_pairs(axes, matches.points0, matches.points1, errors / PRECISE[-1], sizes, image)
 
 
 build = Homography

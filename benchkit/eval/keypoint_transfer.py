@@ -99,6 +99,14 @@ class KeypointTransfer(Benchmark):
         """The true places."""
         return ArrayItems(targets.names, {"predicted": targets.read("points")})
 
+    def legend(self) -> str:
+        """Of the lines."""
+        reach = scores_of.ALPHAS[0]
+        return (
+            f"thin: from a given point to the place found; thick: from there to the true one (cross); green: right; yellow: "
+            f"off by {reach:g} of the object's longer side, the threshold; red: by {2 * reach:g} or more"
+        )
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side: each query joined to the place found, green (right) to red (twice too far off), and that
         to the true one.

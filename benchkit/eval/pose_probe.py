@@ -94,6 +94,16 @@ class PoseProbe(Benchmark):
         }
         return ArrayItems(targets.names, fields, {})
 
+    def told(self, column: str, row: Mapping[str, float]) -> str:
+        """Both errors."""
+        return f"rotation error {row['rotation_error']:.3g} deg, translation error {row['translation_error']:.3g} m"
+
+    def legend(self) -> str:
+        """Of the lines."""
+        return (
+            "crosses: points of the first view; lines on which they lie in the second: green: true pose; red: predicted"
+        )
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Points of view 0, and where they lie in view 1 by the true pose (green lines) and by the predicted one (red)."""
         from benchkit.geometry.pose import epipolar_lines

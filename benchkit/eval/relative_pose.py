@@ -39,7 +39,7 @@ from benchkit.store.items import ArrayItems, Items
 
 EPIPOLAR = {"1e-4": 1e-4, "5e-4": 5e-4, "1e-3": 1e-3}
 STEP = np.concatenate([np.eye(3), np.array([[-1.0], [0], [0]])], axis=1)  # the camera moves to the right
-DRAWN = 1e-3  # the epipolar error from which on a match is drawn in red
+DRAWN = EPIPOLAR["1e-3"]  # the epipolar error from which on a match is drawn in red
 POINTS = 64  # of the oracle
 
 
@@ -78,6 +78,7 @@ class RelativePose(TwoViews):
     stem = "rel_pose_error"
     unit = "deg"
     truth = ("K0", "K1", "R", "t", "size0", "size1")
+    what = "R/t error"
     obtain = "data.name=pairs reads your own, data.name=scene_pairs makes some"
     category = "angle"
 
@@ -170,9 +171,16 @@ class RelativePose(TwoViews):
                 fields[field].append(value)
         return ArrayItems(targets.names, {field: np.stack(values) for field, values in fields.items()}, {})
 
+    def legend(self) -> str:
+        """Of the lines."""
+        return (
+            f"lines: matches, some of them; green: right; red: off by {DRAWN:g} (normalised) or more; grey: the camera only "
+            "turns; blue: true epipolar line of one match (dots)"
+        )
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side, with some matches from green to red (by their epipolar error), and in blue the epipolar
-        line of the surest match.
+        line of the surest match that is right, or of the surest one.
         """
         from benchkit.viz import matches as viz
 
@@ -181,11 +189,12 @@ class RelativePose(TwoViews):
         first, second = geometry.normalised(matches.points0, truth.K0), geometry.normalised(matches.points1, truth.K1)
         errors = scores_of.epipolar_errors(first, second, geometry.essential(truth.R, truth.t))
         marked = None
-        if len(errors):
-            point = matches.points0[int(np.argmax(matches.scores))]
-            line = geometry.epipolar_lines(point[None], truth.K0, truth.K1, truth.R, truth.t)[0]
+        if len(errors) and truth.t.any():
+            row = int(np.argmax(errors < DRAWN))  # matches are in the order of their scores; 0 where none is right
+            line = geometry.epipolar_lines(matches.points0[row][None], truth.K0, truth.K1, truth.R, truth.t)[0]
             ends = viz.line_within(line, truth.size1)
-            marked = None if ends is None else (point, ends)
+            marked = None if ends is None else (row, ends)
+        errors = errors if truth.t.any() else np.full(len(errors), np.nan)
         sizes = (truth.size0, truth.size1)
         viz.draw_pairs(axes, matches.points0, matches.points1, errors / DRAWN, sizes, image, marked)
 
