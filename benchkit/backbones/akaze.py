@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchkit.backbones._points import PointSettings
 from benchkit.errors import UsageError
 from benchkit.settings import setting
 
@@ -15,17 +16,12 @@ EXTRA, NEEDS = "geometry", ("cv2",)
 
 
 @dataclass
-class Settings:
+class Settings(PointSettings):
     """Settings of the detector, by OpenCV's defaults but for the number of keypoints."""
 
-    max_points: int = setting(2048, "the strongest keypoints are kept")
     threshold: float = setting(0.001, "response below which a keypoint is dropped")
     octaves: int = setting(4, "octaves of the scale space")
     octave_layers: int = setting(4, "layers of each octave")
-
-    def __post_init__(self) -> None:
-        if self.max_points < 1:
-            raise ValueError(f"max_points is at least 1, not {self.max_points}")
 
 
 def build(

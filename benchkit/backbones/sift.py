@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchkit.backbones._points import PointSettings
 from benchkit.settings import setting
 
 if TYPE_CHECKING:
@@ -14,19 +15,14 @@ EXTRA, NEEDS = "geometry", ("cv2",)
 
 
 @dataclass
-class Settings:
+class Settings(PointSettings):
     """Settings of the detector, by OpenCV's defaults."""
 
-    max_points: int = setting(2048, "the strongest keypoints are kept")
     octave_layers: int = setting(3, "layers of each octave")
     contrast: float = setting(0.04, "contrast below which a keypoint is dropped")
     edge: float = setting(10.0, "ratio of curvatures above which a keypoint lies on an edge and is dropped")
     sigma: float = setting(1.6, "blur of the first octave in pixels")
     root: bool = setting(False, "RootSIFT: square roots of L1-normalised descriptors")
-
-    def __post_init__(self) -> None:
-        if self.max_points < 1:
-            raise ValueError(f"max_points is at least 1, not {self.max_points}")
 
 
 def build(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchkit.backbones._points import PointSettings
 from benchkit.settings import setting
 
 if TYPE_CHECKING:
@@ -14,19 +15,14 @@ EXTRA, NEEDS = "hf", ("transformers",)
 
 
 @dataclass
-class Settings:
+class Settings(PointSettings):
     """Which of SuperPoint's keypoints, and where its weights come from."""
 
-    max_points: int = setting(2048, "the surest keypoints are kept")
     threshold: float = setting(0.005, "score below which a keypoint is dropped")
     nms_radius: int = setting(4, "pixels within which only the surest keypoint is kept")
     border: int = setting(4, "pixels along the image's edges where no keypoint is kept")
     model_id: str = setting("magic-leap-community/superpoint", "name on the hub, or a folder")
     checkpoint: str | None = setting(None, "weights file in place of the hub's", identity=False)
-
-    def __post_init__(self) -> None:
-        if self.max_points < 1:
-            raise ValueError(f"max_points is at least 1, not {self.max_points}")
 
 
 def build(
