@@ -46,7 +46,8 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
                 write_below(axes, ranking.caption(item))
     for axes in grid[len(chosen) :]:
         axes.set_axis_off()
-    title = f"{record['benchmark']} / {record['tag']}: {worst}, then {best} {headline}"
+    said = f"{worst}, then {best} {headline}" if ranking.column else "first, then last items"
+    title = f"{record['benchmark']} / {record['tag']}: {said}"
     figure.suptitle(wrapped(title, 12), parse_math=False, fontsize=9)
     figure.supxlabel(wrapped(family.legend(), 12), parse_math=False, fontsize=8)
     return save(figure, folder / f"{headline}.png")

@@ -23,18 +23,18 @@ class Ranking:
         self.family = family
         self.names, self.columns = _numbers(folder / "results.h5")
         self.column, self.better = family.order(self.columns) if self.columns else ("", "")
-        scores = self.columns.get(self.column, np.full(len(self.names), np.nan))
+        scores = self.columns.get(self.column, np.zeros(len(self.names)))
         self.rows = {name: row for row, name in enumerate(self.names) if not np.isnan(scores[row])}
 
     def worst(self) -> list[str]:
-        """Items with a score, the worst first; of equal ones in name order."""
-        scores = self.columns.get(self.column, np.zeros(0))
+        """Items with a score, the worst first; of equal ones, or where none has a score of its own, in name order."""
+        scores = self.columns.get(self.column, np.zeros(len(self.names)))
         sign = -1 if self.better == "lower" else 1
         return sorted(self.rows, key=lambda name: (sign * scores[self.rows[name]], self.rows[name]))
 
     def caption(self, item: str) -> str:
         """What the item scored; "" where it did not."""
-        if item not in self.rows:
+        if item not in self.rows or not self.column:
             return ""
         row = self.rows[item]
         return self.family.told(self.column, {name: float(column[row]) for name, column in self.columns.items()})

@@ -36,7 +36,7 @@ class TwoViews(Benchmark):
         unit: of errors.
         truth: fields of the targets without which nothing can be scored.
         obtain: which data have them, for messages.
-        category: the label column whose values have areas of their own (`<metric>/<value>`).
+        categories: the label columns whose values have areas of their own (`<metric>/<value>`).
         others: errors beside the estimators', which `about_matches` gives as `<stem>_<other>`.
         medians: whether median errors are told.
         what: the error, as captions call it.
@@ -53,7 +53,7 @@ class TwoViews(Benchmark):
     unit = ""
     truth: tuple[str, ...] = ()
     obtain = ""
-    category = ""
+    categories: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     medians = False
     what = ""
@@ -170,12 +170,12 @@ class TwoViews(Benchmark):
         return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
     def _parts(self, targets: Items) -> Columns:
-        column = f"category/{self.category}"
-        if not self.category or column not in targets:
-            return {}
-        values = np.array(targets.read(column))
-        different = sorted(set(values.tolist()))
-        return {f"{PART}{value}": values == value for value in different} if len(different) > 1 else {}
+        found: Columns = {}
+        for column in (f"category/{name}" for name in self.categories):
+            values = np.array(targets.read(column)) if column in targets else np.zeros(0)
+            different = sorted(set(values.tolist()))
+            found |= {f"{PART}{value}": values == value for value in different} if len(different) > 1 else {}
+        return found
 
     def chance(self, targets: Items, predictions: Items) -> Columns:
         """The same answer for every item, and matches with keypoints at random."""
@@ -225,7 +225,7 @@ class TwoViews(Benchmark):
         return {**self._named(best, rows[place]), f"{self.stem}_{best}_threshold": threshold}
 
     def breakdown(self, columns: Columns, meta: Mapping[str, Any]) -> Values:
-        """Areas and medians of the items of each value of the category; none where it has one value only."""
+        """Areas and medians of the items of each value of a category; none where it has one value only."""
         found: Values = {}
         for part in (name for name in columns if name.startswith(PART)):
             chosen = columns[part].astype(bool)
@@ -263,9 +263,10 @@ class TwoViews(Benchmark):
         counts = [row.get(name, np.nan) for name in (self._inliers(label), "num_matches")]
         if label not in self.labels() or np.isnan(counts).any():
             return super().told(column, row)
-        error = f"{self.what} {row[column]:.3g} {self.unit}" if np.isfinite(row[column]) else "no estimate"
         which = f" ({label})" if len(self.labels()) > 1 else ""
-        return f"{error}{which}, {counts[0]:.0f} inliers of {counts[1]:.0f} matches"
+        if not np.isfinite(row[column]):
+            return f"no estimate{which} from {counts[1]:.0f} matches"
+        return f"{self.what} {row[column]:.3g} {self.unit}{which}, {counts[0]:.0f} inliers of {counts[1]:.0f} matches"
 
 
 def best_of(name: str) -> str:

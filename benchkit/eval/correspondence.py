@@ -170,8 +170,10 @@ class Correspondence(Benchmark):
 
     def told(self, column: str, row: Mapping[str, float]) -> str:
         """The share, and of how many matches."""
-        said = super().told(column, row)
-        return f"{said}, {row['num_matches']:.0f} matches" if column in NAMES else said
+        name = self.metrics()[0].name
+        if column != name.rstrip("px"):
+            return super().told(column, row)
+        return f"{name} {row[column]:.3g}, {row['num_matches']:.0f} matches"
 
     def legend(self) -> str:
         """Of the lines."""

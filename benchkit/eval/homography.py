@@ -69,7 +69,7 @@ class Homography(TwoViews):
     unit = "px"
     truth = ("homography", "size0", "size1", "scale0", "scale1")
     obtain = "data.name=warped and data.name=hpatches give them"
-    category = "kind"
+    categories = ("kind", "warp")
     others = ("dlt",)
     medians = True
     what = "corner error"

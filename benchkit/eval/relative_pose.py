@@ -80,7 +80,7 @@ class RelativePose(TwoViews):
     truth = ("K0", "K1", "R", "t", "size0", "size1")
     what = "R/t error"
     obtain = "data.name=pairs reads your own, data.name=scene_pairs makes some"
-    category = "angle"
+    categories = ("angle", "source")
 
     def match_metrics(self) -> list[Metric]:
         """Of matches against the pose and, where it is asked for, against depth."""

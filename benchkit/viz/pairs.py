@@ -83,7 +83,7 @@ def sheet(figure: Any, draws: Sequence[tuple[str, Callable[[Any], None]]], title
     across = 1 if len(draws) <= TOGETHER else 2
     wide = across * WIDTH
     captions = [wrapped(caption, WIDTH) for caption, _ in draws]
-    below = LINE * (1.5 + max(caption.count("\n") + 1 for caption in captions))
+    below = LINE * (0.8 + max(caption.count("\n") + 1 for caption in captions))
     grid = figure.subplots(-(-len(draws) // across), across, squeeze=False)
     for axes in grid.ravel():
         axes.set_axis_off()
@@ -91,7 +91,7 @@ def sheet(figure: Any, draws: Sequence[tuple[str, Callable[[Any], None]]], title
         draw(axes)
     rows = [max(_height(axes) for axes in row[: len(draws) - k * across]) for k, row in enumerate(grid)]
     title, legend = wrapped(title, wide), wrapped(legend, wide, PER_INCH * 1.2)
-    head, foot = (LINE * (1 + text.count("\n") + 1) for text in (title, legend))
+    head, foot = (LINE * (0.8 + text.count("\n") + 1) for text in (title, legend))
     whole = head + foot + sum(rows) + below * len(rows)
     figure.set_size_inches(wide, whole)
     figure.set_dpi(float(np.clip(max(map(_dots, grid.ravel()[: len(draws)])), *SHARP)))
