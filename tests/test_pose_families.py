@@ -22,7 +22,9 @@ from benchkit.export import export
 from benchkit.metrics.intervals import bootstrap
 from benchkit.store.items import ArrayItems
 from benchkit.store.table import Table, write_table
-from benchkit.viz.matches import line_within
+from benchkit.viz import pairs
+from benchkit.viz.matches import MARKED, line_within
+from benchkit.viz.pairs import colour
 
 pytest.importorskip("poselib")
 SIZE = np.array([640.0, 480])
@@ -439,9 +441,9 @@ class TestPictures:
 
     @pytest.mark.parametrize("shown", [True, False])
     def test_views_of_other_sizes(self, shown: bool):
-        """Thumbnails of 640 x 240 and 480 x 640 have a longer side of 64: 64 x 24 and 48 x 64; beside a gap of 3."""
-        image = np.zeros((64, 64 + 3 + 48, 3), np.uint8) if shown else None
-        sizes = {"size0": np.array([640.0, 240]), "size1": np.array([480.0, 640])}
+        """640 x 240 beside 240 x 320: the longer sides are shown alike, whatever the scale of the pictures."""
+        image = [np.zeros((24, 64, 3), np.uint8), np.zeros((48, 36, 3), np.uint8)] if shown else None
+        sizes = {"size0": np.array([640.0, 240]), "size1": np.array([240.0, 320])}
         axes = Figure().subplots()
         prediction = {
             name: rows[0] for name, rows in matched([Views(SIZE[None] / 4, SIZE[None] / 2, 1)]).fields.items()
@@ -449,8 +451,67 @@ class TestPictures:
         target = {name: rows[0] for name, rows in cameras(1).fields.items()} | sizes
         pose_of().draw(axes, prediction, target, image)
         (x0, x1), (y0, y1) = axes.get_lines()[0].get_data()
-        left, scale = (64 + 3, 0.1) if shown else (644, 1)
-        np.testing.assert_allclose([x0, y0, x1, y1], [160 * scale, 120 * scale, 320 * scale + left, 240 * scale])
+        left = 640 * (1 + pairs.GAP)
+        np.testing.assert_allclose([x0, y0, x1, y1], [160, 120, left + 2 * 320, 2 * 240])
+        assert [each.get_extent() for each in axes.get_images()] == (
+            [[0, 640, 240, 0], [left, left + 480, 640, 0]] if shown else []
+        )
+        assert axes.get_xlim() == (0, left + 480)
+        assert axes.get_ylim() == (640, 0)
+
+    def drawn(self, predictions: ArrayItems, truth: ArrayItems) -> list:
+        """Lines of matches, then what is blue."""
+        axes = Figure().subplots()
+        given = [{name: rows[0] for name, rows in each.fields.items()} for each in (predictions, truth)]
+        pose_of().draw(axes, *given)
+        blue = [line for line in axes.lines if line.get_color() == MARKED]
+        return [[line for line in axes.lines if line not in blue], blue]
+
+    def test_the_epipolar_line_is_that_of_the_surest_match_that_is_right(self):
+        """The surest match of all is 100 pixels off; the line goes through both ends of the second one."""
+        views = scene(n=3)
+        views.points1[0] += 100
+        predictions = matched([views], [np.array([0.9, 0.5, 0.7])])
+        lines, (line, dots) = self.drawn(predictions, cameras(1))
+        np.testing.assert_allclose([each.get_color() for each in lines], [colour(1), colour(0), colour(0)], atol=1e-6)
+        second = views.points1[2] + [SIZE[0] * (1 + pairs.GAP), 0]
+        np.testing.assert_allclose(dots.get_xydata(), [views.points0[2], second])
+        low, high = line.get_xydata()
+        along, across = high - low, (second - low)[::-1] * [1, -1]
+        assert along @ across / np.hypot(*along) == pytest.approx(0, abs=0.01)
+
+    def test_without_a_right_match_the_line_shows_how_far_the_surest_is_off(self):
+        views = scene(n=3)
+        views.points1 += 100
+        _, (_, dots) = self.drawn(matched([views], [np.array([0.5, 0.9, 0.7])]), cameras(1))
+        np.testing.assert_allclose(dots.get_xydata()[0], views.points0[1])
+
+    def test_a_camera_that_only_turns_has_no_lines(self):
+        lines, blue = self.drawn(matched([scene(n=3)]), _with_still(cameras(1)))
+        assert [each.get_color() for each in lines] == [colour(np.nan)] * 3
+        assert blue == []
+
+    def test_matches_of_a_homography_are_red_from_the_loosest_threshold(self):
+        points = np.array([[10, 10], [600, 20], [590, 450.0]])
+        found = matched([Views(points, points + np.array([[0, 0], [1.5, 0], [0, 3.0]]), 3)])
+        axes = Figure().subplots()
+        given = [
+            {name: rows[0] for name, rows in each.fields.items()} for each in (found, planes(1, homography=np.eye(3)))
+        ]
+        homography_of().draw(axes, *given)
+        np.testing.assert_allclose([line.get_color() for line in axes.lines], [colour(0), colour(0.5), colour(1)])
+        assert "3 px" in homography_of().legend()
+
+    def test_items_are_ordered_by_the_error_at_the_threshold_of_the_headline(self):
+        family = pose_of(ransac_th=[1.0, 2.0])
+        columns = {"rel_pose_error_poselib[1]": np.array([8.0, 9]), "rel_pose_error_poselib[2]": np.array([1.0, np.inf]),
+                   "epi_prec@1e-4": np.array([0.5, 0.5])}  # fmt: skip
+        assert family.order(columns) == ("rel_pose_error_poselib[2]", "lower")
+        row = {"rel_pose_error_poselib[2]": 3.21, "ransac_inliers_poselib[2]": 54.0, "num_matches": 120.0}
+        said = "R/t error 3.21 deg (poselib[2]), 54 inliers of 120 matches"
+        assert family.told("rel_pose_error_poselib[2]", row) == said
+        failed = {"H_error_poselib": np.inf, "ransac_inliers": 0.0, "num_matches": 3.0}
+        assert homography_of().told("H_error_poselib", failed) == "no estimate from 3 matches"
 
 
 def test_the_whole_way(tmp_path: Path):

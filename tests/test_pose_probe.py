@@ -22,6 +22,7 @@ from benchkit.heads.pose_mlp import Settings as HeadSettings
 from benchkit.heads.solvers import pose_net
 from benchkit.store.items import ArrayItems
 from benchkit.store.table import Table
+from benchkit.viz.pairs import GAP
 
 
 def rotations(count: int, seed: int = 0) -> Rotation:
@@ -121,7 +122,7 @@ class TestScores:
         family().draw(axes, {"quaternion": np.array([1.0, 0, 0, 0]), "translation": np.array([0, -1.0, 0])}, target)
         lines = {color: [line for line in axes.lines if line.get_color() == color] for color in ("limegreen", "red")}
         assert sorted({round(y) for line in lines["limegreen"] for y in line.get_ydata()}) == [25, 50, 75]
-        assert sorted({round(x) - 104 for line in lines["red"] for x in line.get_xdata()}) == [25, 50, 75]
+        assert sorted({round(x - 100 * (1 + GAP)) for line in lines["red"] for x in line.get_xdata()}) == [25, 50, 75]
 
 
 def learnable(count: int, seed: int) -> tuple[ArrayItems, ArrayItems]:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from benchkit import registry
 from benchkit.__main__ import main
 from benchkit.store.table import Table
-from benchkit.viz import maps, panels
+from benchkit.viz import maps, pairs, panels
 
 DENSE = ["semantic_segmentation", "generic_segmentation", "depth", "normals", "edges", "orientation"]
 SMALL = ["data.n_train=4", "data.n_test=3", "data.side=32"]
@@ -209,3 +210,117 @@ def test_what_is_not_there_is_one_paragraph(outputs: Path, capsys: pytest.Captur
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def two_views(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tags of pairs, whose views are larger than their thumbnails."""
+    pytest.importorskip("poselib")
+    root = tmp_path_factory.mktemp("outputs")
+    argv = ["run", "--conf", "color_histogram", "--outputs", str(root), "--benchmark", "relative_pose"]
+    data = ["data.n_test=4", "data.side=128"]
+    assert main([*argv, "--tag", "one", *data]) == 0
+    assert main([*argv, "--tag", "other", *data, "data.limit=3"]) == 0
+    return root
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The figure of every sheet of pairs, its captions and its title."""
+    seen, sheet = [], pairs.sheet
+
+    def noted(figure, draws, title, legend):
+        sheet(figure, draws, title, legend)
+        seen.append((figure, [caption for caption, _ in draws], title))
+
+    monkeypatch.setattr(pairs, "sheet", noted)
+    return seen
+
+
+class TestPairsOfViews:
+    def show(self, root: Path, *argv: str) -> int:
+        return show(root, "relative_pose", *argv, tag="one")
+
+    def errors(self, root: Path, tag: str = "one") -> dict[str, float]:
+        with Table(root / "results" / "relative_pose" / tag / "results.h5", "results") as results:
+            return dict(zip(results.names, results.read("rel_pose_error_poselib").tolist(), strict=True))
+
+    @pytest.mark.parametrize(("count", "across"), [(1, 1), (2, 1), (3, 2)])
+    def test_each_is_as_wide_as_a_page(self, two_views: Path, drawn: list, tmp_path: Path, count: int, across: int):
+        out = tmp_path / "a.png"
+        assert self.show(two_views, "--worst", str(count), "--out", str(out)) == 0
+        figure = drawn[0][0]
+        width, height = Image.open(out).size
+        assert width == across * 8 * figure.dpi >= across * 800
+        shown = [axes.get_position() for axes in figure.axes[:count]]
+        for box in shown:
+            assert box.width * width > 0.95 * width / across
+            assert box.height * height == pytest.approx(box.width * width / (2 + pairs.GAP), rel=0.05)
+        rows = -(-count // across)
+        assert sum(box.height for box in shown) * across / count * rows > 0.75  # the rest is text
+
+    def test_they_are_the_data_sets_own_images(self, two_views: Path, drawn: list, tmp_path: Path, capsys):
+        assert self.show(two_views, "--items", "test/000001", "--out", str(tmp_path / "a.png")) == 0
+        dataset = registry.find("datasets", "scene_pairs")
+        made = dataset.build(dataset.settings(n_test=4, side=128))
+        for image, view in zip(drawn[0][0].axes[0].get_images(), made.views("test/000001"), strict=True):
+            np.testing.assert_array_equal(image.get_array(), made.image(view))
+        assert "thumbnails" not in capsys.readouterr().err + drawn[0][2]
+
+    def test_thumbnails_stand_in_where_they_are_gone(
+        self, two_views: Path, drawn: list, tmp_path: Path, capsys, monkeypatch
+    ):
+        from benchkit.datasets.scene_pairs import ScenePairs
+
+        monkeypatch.setattr(ScenePairs, "image", lambda self, view: np.zeros((128, 128, 3), np.uint8))
+        assert self.show(two_views, "--items", "test/000001", "--out", str(tmp_path / "a.png")) == 0
+        images = [image.get_array() for image in drawn[0][0].axes[0].get_images()]
+        assert [image.shape for image in images] == [(96, 96, 3)] * 2
+        assert min(image.mean() for image in images) > 20
+        assert "thumbnails of 96 pixels" in capsys.readouterr().err
+        assert "enlarged thumbnails" in drawn[0][2]
+
+    def test_the_worst_come_first_by_the_headlines_error(self, two_views: Path, drawn: list, tmp_path: Path):
+        assert self.show(two_views, "--out", str(tmp_path / "a.png")) == 0
+        errors = self.errors(two_views)
+        captions = drawn[0][1]
+        assert [caption.split(":")[0] for caption in captions] == sorted(errors, key=lambda name: -errors[name])
+        for name, said in (caption.split(": ") for caption in captions):
+            start = f"R/t error {errors[name]:.3g} deg, " if np.isfinite(errors[name]) else "no estimate from "
+            assert said.startswith(start)
+            assert said.endswith(" matches")
+
+    def test_colours_are_explained_and_no_text_is_cut(self, drawn: list, tmp_path: Path):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure, size = Figure(), np.array([64.0, 48])
+        title, legend, caption = (" ".join([word] * 40) for word in ("title", "green: right;", "caption"))
+        pairs.sheet(figure, [(caption, lambda axes: pairs.place(axes, (size, size), None))], title, legend)
+        FigureCanvasAgg(figure).draw()
+        boxes = [text.get_window_extent() for text in figure.texts]
+        assert len(boxes) == 3
+        for box in boxes:
+            assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+            assert 0 <= box.y0 < box.y1 <= figure.bbox.height
+        low, high = sorted(box.y0 for box in boxes)[1:], sorted(box.y1 for box in boxes)[:-1]
+        assert all(above > below for above, below in zip(low, high, strict=True))  # none lies over another
+
+    def test_plots_of_eval_have_one_of_all_tags(self, two_views: Path, tmp_path: Path, capsys, monkeypatch):
+        from benchkit.viz import curves
+
+        seen: list[dict] = []
+        monkeypatch.setattr(curves, "cumulative", lambda figure, errors, *_: seen.append(dict(errors)))
+        argv = ["eval", "relative_pose", "--outputs", str(two_views), "--plot", "--tag"]
+        assert main([*argv, "one"]) == 0
+        assert len(seen) == 1  # its own
+        joint = two_views / "results" / "relative_pose" / "relative_pose_errors.png"
+        assert not joint.exists()
+        assert main([*argv, "one", "other"]) == 0
+        assert f"picture: {joint}" in capsys.readouterr().out
+        assert joint.stat().st_size > 1000
+        assert {label: errors.tolist() for label, errors in seen[-1].items()} == {
+            "one, 4 items": list(self.errors(two_views).values()),
+            "other, 3 items": list(self.errors(two_views, "other").values()),
+        }
+        assert (two_views / "results" / "relative_pose" / "one" / "rel_pose_error_poselib.png").exists()

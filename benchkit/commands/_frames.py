@@ -58,7 +58,7 @@ class Frames:
 
         `from_thumbs` gathers the items of which a thumbnail is shown.
         """
-        small = thumbs or [None] * len(names)
+        small: list[np.ndarray | None] = [None] * len(names) if thumbs is None else [*thumbs]
         images = [self._exported(name, thumb) for name, thumb in zip(names, small, strict=True)]
         if thumbs is None and any(image is None for image in images):
             return None

@@ -90,16 +90,16 @@ def joint_pictures(tags: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[Path]
     if len(tags) < 2:
         return []
     folder, record = tags[0]
-    found = [(each["tag"], Ranking(path, family_of(each))) for path, each in tags]
-    numbers = ({ranking.column for _, ranking in found}, {len(ranking.names) for _, ranking in found})
-    scores = {}
-    for tag, ranking in found:
-        said = [tag, ranking.column, f"{len(ranking.names)} items"]
-        label = ", ".join([said[0], *(text for text, all_of in zip(said[1:], numbers, strict=True) if len(all_of) > 1)])
-        scores[label] = ranking.columns.get(ranking.column)
-    if any(each is None for each in scores.values()):
+    found = {each["tag"]: Ranking(path, family_of(each)) for path, each in tags}
+    if not all(each.column for each in found.values()):
         return []
-    title = f"{record['benchmark']}: {' and '.join(sorted(numbers[0]))} of {len(tags)} tags"
+    columns, counts = {each.column for each in found.values()}, {len(each.names) for each in found.values()}
+    scores = {}
+    for tag, ranking in found.items():
+        column = f", {ranking.column}" if len(columns) > 1 else ""
+        count = f", {len(ranking.names)} items" if len(counts) > 1 else ""
+        scores[f"{tag}{column}{count}"] = ranking.columns[ranking.column]
+    title = f"{record['benchmark']}: {' and '.join(sorted(columns))} of {len(tags)} tags"
     drawn = family_of(record).compared(scores)
     return [_picture(folder.parent / f"{name}.png", draw, title) for name, draw in drawn.items()]
 
