@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from tiny_views import K0, K1, H, Views, plane, rotation, scene
 
@@ -22,7 +24,7 @@ from benchkit.export import export
 from benchkit.metrics.intervals import bootstrap
 from benchkit.store.items import ArrayItems
 from benchkit.store.table import Table, write_table
-from benchkit.viz import pairs
+from benchkit.viz import curves, pairs
 from benchkit.viz.matches import MARKED, line_within
 from benchkit.viz.pairs import colour
 
@@ -432,6 +434,19 @@ class TestDepth:
 
 
 class TestPictures:
+    def test_long_names_of_curves_are_not_cut(self):
+        figure = Figure()
+        errors = {f"{'a-long-tag+' * 12}{k}": np.array([1.0, 3]) for k in range(20)}
+        curves.cumulative(figure, errors, [5.0, 10], "deg")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            figure.tight_layout()
+        FigureCanvasAgg(figure).draw()
+        box = figure.axes[0].get_legend().get_window_extent()
+        assert 0 < box.x0 < box.x1 <= figure.bbox.width
+        assert 0 <= box.y0 < box.y1 <= figure.bbox.height
+        assert figure.axes[0].get_window_extent().width > 300
+
     def test_epipolar_lines_are_cut_at_the_view(self):
         size = np.array([100.0, 50])
         np.testing.assert_allclose(line_within(np.array([1, -1, 0.0]), size), [[0, 0], [50, 50]])

@@ -178,7 +178,7 @@ class Correspondence(Benchmark):
     def legend(self) -> str:
         """Of the lines."""
         unit = "px" if self.settings.threshold_units == "pixel" else "cells of the grid"
-        return f"lines: matches, some of them; green: right; red: off by {scores_of.AREA:g} {unit} or more"
+        return f"lines: some matches; green: right; red: off by {scores_of.AREA:g} {unit} or more"
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side, with some matches from green (right) to red (10 pixels or cells off and more)."""

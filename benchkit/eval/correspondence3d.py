@@ -219,7 +219,7 @@ class Correspondence3D(Benchmark):
     def legend(self) -> str:
         """Of the lines."""
         return (
-            f"lines: matches, some of them; green: right; red: off by {self.settings.centimetres[-1]:g} cm in space or more; "
+            f"lines: some matches; green: right; red: off by {self.settings.centimetres[-1]:g} cm in space or more; "
             "grey: nothing known where it starts"
         )
 

@@ -133,7 +133,7 @@ class Homography(TwoViews):
 
     def legend(self) -> str:
         """Of the lines."""
-        return f"lines: matches, some of them; green: right; red: off by {PRECISE[-1]} px or more, in the scored frame"
+        return f"lines: some matches; green: right; red: off by {PRECISE[-1]} px or more, in the scored frame"
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side, with some matches from green (right) to red (off by the loosest threshold and more)."""

@@ -174,8 +174,8 @@ class RelativePose(TwoViews):
     def legend(self) -> str:
         """Of the lines."""
         return (
-            f"lines: matches, some of them; green: right; red: off by {DRAWN:g} (normalised) or more; grey: the camera only "
-            "turns; blue: true epipolar line of one match (dots)"
+            f"lines: some matches; green: right; red: off by {DRAWN:g} (normalised) or more; grey: unknown (pure rotation); "
+            "blue: true epipolar line of one (dots)"
         )
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 
 from benchkit.metrics import curves
+from benchkit.viz.pairs import wrapped
+
+LETTER, LINE = 0.06, 0.15  # inches in a legend
+LEAST, MOST = 40, 60  # letters of a line of it
 
 
 def cumulative(figure: Any, errors: Mapping[str, np.ndarray], thresholds: Sequence[float], unit: str) -> None:
@@ -18,17 +22,23 @@ def cumulative(figure: Any, errors: Mapping[str, np.ndarray], thresholds: Sequen
         errors: (N,) by what was done (an estimator and its threshold), infinite where it failed.
         thresholds: of the areas, in `unit`; the curves end at the largest.
     """
-    figure.set_size_inches(8, 4.5)
+    labels = [_label(name, curves.areas(each, thresholds)) for name, each in errors.items()]
+    lines = "\n".join(labels).split("\n")
+    figure.set_size_inches(5.5 + LETTER * max(LEAST, *map(len, lines)), max(4.5, 1.2 + LINE * len(lines)))
     axes = figure.subplots()
-    for name, each in errors.items():
-        shown = " / ".join(f"{100 * area:.1f}" for area in curves.areas(each, thresholds))
-        axes.plot(*curves.recall_curve(each, max(thresholds)), label=f"{name}: {shown}", linewidth=1.2)
+    for label, each in zip(labels, errors.values(), strict=True):
+        axes.plot(*curves.recall_curve(each, max(thresholds)), label=label, linewidth=1.2)
     for limit in thresholds:
         axes.axvline(limit, color="black", linestyle=":", linewidth=0.6)
     axes.set(
         xlim=(0, max(thresholds)), ylim=(0, 1), xlabel=f"error ({unit})", ylabel="share of items at most so far off"
     )
     _legend(axes, f"area up to {' / '.join(f'{limit:g}' for limit in thresholds)} {unit}, %", outside=True)
+
+
+def _label(name: str, areas: np.ndarray) -> str:
+    """A curve's name and its areas, in lines that fit beside the axes."""
+    return f"{wrapped(name, MOST, 1)}: {' / '.join(f'{100 * area:.1f}' for area in areas)}"
 
 
 def precision_recall(figure: Any, precision: np.ndarray, recall: np.ndarray, label: str) -> None:
