@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from tiny_pairs import FLIP, K_NAMES, R_NAMES, T_NAMES, View, put_cameras, put_own, put_table, scenes
 
 from benchkit.conf.build import build
-from benchkit.datasets import _pair_check, _pair_evidence
+from benchkit.datasets import _pair_check, _pair_evidence, _pair_resolution
 from benchkit.datasets._pair_guesses import Guess
 from benchkit.errors import UsageError
 from benchkit.export.job import Job
@@ -130,6 +131,73 @@ class TestFaults:
     def test_depth_in_another_unit(self, tmp_path):
         put_own(tmp_path, scenes(), depth=True)
         with pytest.raises(UsageError, match=r"depth is in another unit than t.*data.depth_scale=1000;"):
+            job(tmp_path)
+
+    @pytest.mark.parametrize(("stored", "said"), [(1000, 5000), (5000, 1000), (1000, 5), (256, 1), (655.35, 100)])
+    def test_depth_by_the_ratio_of_two_units(self, tmp_path, stored, said):
+        put_own(tmp_path, scenes(), depth=True, depth_scale=stored)
+        with pytest.raises(UsageError, match=rf"depth is in another unit.*set data.depth_scale={stored:g};"):
+            job(tmp_path, f"data.depth_scale={said}")
+        assert job(tmp_path, f"data.depth_scale={stored}").test.items
+
+    def test_depth_and_t_in_millimetres(self, tmp_path):
+        put_own(tmp_path, scenes(), lambda pose: pose * [[1, 1, 1, 1000]], depth=True)
+        with pytest.raises(UsageError, match=r"depth is in another unit.*set data.depth_scale=1;"):
+            job(tmp_path, "data.depth_scale=1000")
+        assert job(tmp_path, "data.depth_scale=1").test.items
+
+    def test_a_large_unit_makes_t_vanish(self, tmp_path):
+        """A large unit explains what t = 0 does, which is why a unit is held against it."""
+        put_own(tmp_path, scenes(), depth=True)
+        made = job(tmp_path, "data.depth_scale=1000", "data.check=off")
+        counts = _pair_check.count_first(made.dataset._sample, made.dataset._by_depth)
+        units = {name: guess.depth for name, guess in counts[0].readings.items() if guess.kind == "unit"}
+        assert len(units) > 40
+        large = max(units, key=lambda name: units[name])
+        np.testing.assert_allclose(
+            _pair_check.shares(counts, large), _pair_check.shares(counts, "t is 0"), rtol=0, atol=0.02
+        )
+
+    def test_depth_that_nothing_explains_is_told(self, tmp_path):
+        """Maps of noise: nothing is refused, and it is not silent, the second time neither."""
+        put_own(tmp_path, scenes(), depth=True)
+        for path in tmp_path.glob("*_depth.png"):
+            noise = np.random.default_rng(len(path.name)).uniform(500, 60000, (240, 240)).astype(np.uint16)
+            Image.fromarray(noise).save(path)
+        for _ in range(2):
+            notes = job(tmp_path, "data.depth_scale=1000").dataset.notes()
+            assert len(notes) == 1
+            assert re.search(r"agree \(within 5%\) at no more than \d+% of 12,000 points in 3 pairs", notes[0])
+        assert job(tmp_path, "data.depth_scale=1000", "data.check=off").dataset.notes() == []
+
+    @pytest.mark.parametrize("way", ["world_to_camera", pytest.param("camera_to_world", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize(("header", "order"), [("wxyz", "xyzw"), ("xyzw", "wxyz")])
+    def test_a_quaternion_of_another_order(self, tmp_path, way, header, order):
+        change = inverse if way == "camera_to_world" else np.array
+        put_cameras(tmp_path, scenes(), change, header, order)
+        with pytest.raises(UsageError) as caught:
+            job(tmp_path)
+        assert f"the quaternion is {', '.join(order)}" in str(caught.value)
+        assert f"head its columns {', '.join(f'q{each}' for each in order)}" in str(caught.value)
+        assert ("set data.pose=camera_to_world" in str(caught.value)) == (way == "camera_to_world")
+        put_cameras(tmp_path, scenes(), change, order, order)
+        assert job(tmp_path, f"data.pose={way}").test.items
+
+    def test_a_cause_is_said_once(self, tmp_path):
+        put_cameras(tmp_path, scenes())
+        text = (tmp_path / "cameras.csv").read_text().replace(",240,240,", ",480,480,")
+        (tmp_path / "cameras.csv").write_text(text)
+        with pytest.raises(UsageError) as caught:
+            job(tmp_path)
+        assert str(caught.value).count("multiply fx and cx by 0.5") == 1
+        assert re.search(r"\(3: s0_0.png--s0_1.png: .*; s1_0.png--s1_1.png; s2_0.png--s2_1.png\)", str(caught.value))
+
+    def test_swapped_columns_of_intrinsics(self, tmp_path):
+        put_own(tmp_path, scenes())
+        text = (tmp_path / "pairs.csv").read_text()
+        swapped = text.replace("fx0,fy0,cx0,cy0", "cx0,cy0,fx0,fy0", 1)
+        (tmp_path / "pairs.csv").write_text(swapped)
+        with pytest.raises(UsageError, match="do fx, fy and cx, cy stand in each other's place"):
             job(tmp_path)
 
     def test_a_depth_map_of_another_size(self, tmp_path):
@@ -302,9 +370,9 @@ class Chessboard:
                 photo = cv2.imread(str(folder / f"{side}{n:02d}.jpg"))
                 cv2.imwrite(str(out / f"{side}{n:02d}.png"), cv2.undistort(photo, K, lens))
 
-    def put(self, pose: np.ndarray) -> None:
-        """pairs.csv with that pose for all."""
-        cells = [K[i, j] for K in self.K for i, j in ((0, 0), (1, 1), (0, 2), (1, 2))]
+    def put(self, pose: np.ndarray, scale: float = 1.0) -> None:
+        """pairs.csv with that pose for all; intrinsics multiplied by `scale`."""
+        cells = [scale * K[i, j] for K in self.K for i, j in ((0, 0), (1, 1), (0, 2), (1, 2))]
         rows = [
             [f"left{n:02d}.png", f"right{n:02d}.png", *cells, *pose[:3, :3].ravel(), *pose[:3, 3]] for n in self.numbers
         ]
@@ -330,10 +398,74 @@ def test_a_real_chessboard_before_two_cameras(shared, tmp_path):
                 job(board.out, "data.principal_point=centre")
             assert name in str(caught.value), fault
             assert mend in str(caught.value), fault
+    board.put(board.pose, 0.5)
+    with pytest.raises(UsageError) as caught:
+        job(board.out, "data.principal_point=centre")
+    first = str(caught.value).index("if the intrinsics are of another resolution (by 2)")
+    assert "R is transposed" not in str(caught.value)[:first]
 
 
-def put_frames(source: Path, out: Path, depth: bool, fy: float = 519.0) -> None:
-    """Five frames of a depth camera, all pairs of them; poses from camera to world."""
+class TestJudge:
+    """Counts of pairs, made by hand: 100 matches each, of which a reading explains so many at 1, 2, 4 and 8 pixels."""
+
+    def count(self, **explained: list[int]) -> _pair_check.Count:
+        readings = {name: Guess(np.eye(4), np.eye(3), np.eye(3), f"mend {name}") for name in explained}
+        for name in explained:
+            if name.startswith("unit"):
+                readings[name] = dataclasses.replace(readings[name], kind="unit")
+        values = {name.replace("_", " "): np.array(each) for name, each in explained.items()}
+        named = {name.replace("_", " "): guess for name, guess in readings.items()}
+        return _pair_check.Count(100, values, dict.fromkeys(values, 100.0), named)
+
+    def names(self, *counts: _pair_check.Count) -> list[str]:
+        return [verdict.name for verdict in _pair_check.judge_matches(counts)]
+
+    def test_about_equally_good_ones_are_all_named(self):
+        first = self.count(given=[0, 0, 10, 70], usual=[0, 0, 72, 80], rare=[0, 0, 73, 80], best=[0, 0, 80, 80])
+        assert self.names(first) == ["best", "usual", "rare"]
+        second = self.count(given=[0, 0, 10, 70], worse=[0, 0, 69, 80], best=[0, 0, 80, 80])
+        assert self.names(second) == ["best"]
+
+    def test_of_one_kind_the_best(self):
+        """A unit must also explain more than t = 0 does."""
+        given = {"given": [0, 0, 10, 70], "t_is_0": [0, 0, 50, 50]}
+        assert self.names(self.count(**given, unit1=[0, 0, 75, 80], unit2=[0, 0, 80, 80])) == ["unit2"]
+        assert self.names(self.count(**given, unit1=[0, 0, 59, 59], other=[0, 0, 59, 80])) == ["other"]
+
+    def test_pairs_that_tell_nothing_have_no_say(self):
+        silent = self.count(given=[0, 0, 0, 0], other=[0, 0, 0, 1])
+        clear = self.count(given=[0, 0, 10, 10], other=[0, 0, 90, 90])
+        against = self.count(given=[0, 0, 60, 60], other=[0, 0, 10, 10])
+        assert self.names(clear, clear, silent) == ["other"]
+        assert self.names(clear, silent, silent) == []
+        assert self.names(clear, clear, clear, against) == ["other"]
+        assert self.names(clear, clear, against) == []
+
+
+class TestResolution:
+    def test_factors(self):
+        K = np.array([[200.0, 0, 163], [0, 200, 127], [0, 0, 1]])
+        assert _pair_resolution.factor(K, (640, 480)) == pytest.approx(np.sqrt(320 / 163 * 240 / 127))
+        assert _pair_resolution.factor(K, (320, 240)) == 1
+        assert _pair_resolution.factor(K, (640, 240)) == 1  # not so by both sides
+
+    def test_one_of_all_views(self):
+        assert _pair_resolution.common([1.957, 1.941, 1.95]) == 1.95
+        assert _pair_resolution.common([1.95, 1.0]) is None
+
+    def test_snapped_within_a_tenth(self):
+        found = [_pair_resolution.snapped(each) for each in (1.82, 1.95, 0.32, 1.46, 0.68, 2.7, 8.7)]
+        assert found == [2, 2, 1 / 3, 3 / 2, 2 / 3, 8 / 3, 8]
+        assert _pair_resolution.snapped(10) is None
+        assert _pair_resolution.candidates((10.0, 10.0)) == [((10.0, 10.0), "about 10")]
+        assert _pair_resolution.candidates((1.0, 1.95))[0] == ((1.0, 2.0), "1 and 2")
+        assert _pair_resolution.candidates((1.0, 1.0)) == []
+
+
+def put_frames(
+    source: Path, out: Path, depth: bool, fy: float = 519.0, order: str = "wxyz", change: bool = False
+) -> None:
+    """Five frames of a depth camera, all pairs of them; poses from camera to world, or (`change`) the other way."""
     out.mkdir()
     frames = range(1, 6)
     poses = np.loadtxt(source / "pose.txt")
@@ -343,7 +475,12 @@ def put_frames(source: Path, out: Path, depth: bool, fy: float = 519.0) -> None:
         (out / f"{n}.png").write_bytes((source / "color" / f"{n}.png").read_bytes())
         maps = source / "depth" / f"{n}{'.pgm' if fy > 0 else '.png'}"
         (out / f"d{maps.name}").write_bytes(maps.read_bytes())
-        rows.append([f"{n}.png", *camera, qw, qx, qy, qz, tx, ty, tz, f"d{maps.name}" if depth else ""])
+        if change:
+            turned = Rotation.from_quat([qx, qy, qz, qw]).inv()
+            (qx, qy, qz, qw), (tx, ty, tz) = turned.as_quat(), -turned.apply([tx, ty, tz])
+        named = {"w": qw, "x": qx, "y": qy, "z": qz}
+        numbers = [named[each] for each in order]
+        rows.append([f"{n}.png", *camera, *numbers, tx, ty, tz, f"d{maps.name}" if depth else ""])
     header = ["image", *K_NAMES, "width", "height", "qw", "qx", "qy", "qz", *T_NAMES, "depth"]
     put_table(out / "cameras.csv", header, rows)
     pairs = [[f"{a}.png", f"{b}.png"] for a in frames for b in frames if a < b]
@@ -364,8 +501,20 @@ def test_real_frames_of_a_depth_camera(shared, tmp_path, depth):
     with pytest.raises(UsageError, match=r"set data.axes=opencv"):
         job(root, *right, "data.axes=opengl")
     if depth:
-        with pytest.raises(UsageError, match=r"set data.depth_scale=1000"):
-            job(root, right[0])
+        for said in (1, 5000, 5, 655.35, 100):
+            with pytest.raises(UsageError, match=r"set data.depth_scale=1000"):
+                job(root, right[0], f"data.depth_scale={said}")
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [True, False], ids=["depth", "images"])
+@pytest.mark.parametrize("change", [True, False], ids=["world_to_camera", "camera_to_world"])
+def test_real_frames_with_a_quaternion_of_another_order(shared, tmp_path, depth, change):
+    root = tmp_path / "frames"
+    put_frames(shared / "data" / "rgbd_slambook2" / "ch5" / "rgbd", root, depth, order="xyzw", change=change)
+    with pytest.raises(UsageError, match=r"if the quaternion is x, y, z, w"):
+        job(root, "data.depth_scale=1000", "data.principal_point=centre")
 
 
 @pytest.mark.data

@@ -59,10 +59,10 @@ def put_images(folder: Path, pairs: Iterable[Sequence[View]], suffix: str = ".pn
         Image.fromarray(view.pixels).save(folder / f"{view.name}{suffix}", quality=98)
 
 
-def put_depths(folder: Path, pairs: Iterable[Sequence[View]]) -> None:
-    """Depth in millimetres, PNG of 16 bits."""
+def put_depths(folder: Path, pairs: Iterable[Sequence[View]], scale: float = 1000.0) -> None:
+    """Depth in millimetres, or by another factor of metres, PNG of 16 bits."""
     for view in (view for pair in pairs for view in pair):
-        stored = np.where(view.depth < 60, view.depth * 1000 + 0.5, 0).astype(np.uint16)
+        stored = np.where(view.depth * scale < 60000, view.depth * scale + 0.5, 0).astype(np.uint16)
         Image.fromarray(stored).save(folder / f"{view.name}_depth.png")
 
 
@@ -83,8 +83,9 @@ def put_own(
     change: Callable[[np.ndarray], np.ndarray] = lambda pose: pose,
     depth: bool = False,
     scale: float = 1.0,
+    depth_scale: float = 1000.0,
 ) -> None:
-    """pairs.csv with R and t, the pose changed; intrinsics multiplied by `scale`."""
+    """pairs.csv with R and t, the pose changed; intrinsics multiplied by `scale`, depth stored by `depth_scale`."""
     put_images(root, pairs)
     header = ["image0", "image1", *(f"{name}{k}" for k in "01" for name in K_NAMES), *R_NAMES, *T_NAMES, "scene"]
     header += ["depth0", "depth1"] if depth else []
@@ -96,21 +97,30 @@ def put_own(
         row += [*pose[:3, :3].ravel(), *pose[:3, 3], pair[0].name.split("_")[0]]
         rows.append(row + ([f"{view.name}_depth.png" for view in pair] if depth else []))
     if depth:
-        put_depths(root, pairs)
+        put_depths(root, pairs, depth_scale)
     put_table(root / "pairs.csv", header, rows)
 
 
 def put_cameras(
-    root: Path, pairs: Sequence[tuple[View, View]], change: Callable[[np.ndarray], np.ndarray] = lambda pose: pose
+    root: Path,
+    pairs: Sequence[tuple[View, View]],
+    change: Callable[[np.ndarray], np.ndarray] = lambda pose: pose,
+    header: str = "wxyz",
+    order: str = "wxyz",
 ) -> None:
-    """pairs.csv with names alone, and cameras.csv with quaternions, each pose (world to camera) changed."""
+    """pairs.csv with names alone, and cameras.csv with quaternions, each pose (world to camera) changed.
+
+    Numbers of a quaternion are written in one order below columns that are named in another, if so wished.
+    """
     put_images(root, pairs)
     rows = []
     for view in (view for pair in pairs for view in pair):
         pose = change(view.pose)
-        x, y, z, w = Rotation.from_matrix(pose[:3, :3]).as_quat()
-        rows.append([f"{view.name}.png", *numbers(view.K), *view.pixels.shape[1::-1], w, x, y, z, *pose[:3, 3]])
-    put_table(root / "cameras.csv", ["image", *K_NAMES, "width", "height", "qw", "qx", "qy", "qz", *T_NAMES], rows)
+        turned = dict(zip("xyzw", Rotation.from_matrix(pose[:3, :3]).as_quat(), strict=True))
+        numbers_of = [turned[each] for each in order]
+        rows.append([f"{view.name}.png", *numbers(view.K), *view.pixels.shape[1::-1], *numbers_of, *pose[:3, 3]])
+    columns = [f"q{each}" for each in header]
+    put_table(root / "cameras.csv", ["image", *K_NAMES, "width", "height", *columns, *T_NAMES], rows)
     put_table(root / "pairs.csv", ["image0", "image1"], [[f"{view.name}.png" for view in pair] for pair in pairs])
 
 

@@ -3,7 +3,7 @@
 A handful of pairs is looked at. Where both views have depth, points of view 0 are put into view 1 and compared with its
 depth; else SIFT matches are compared with the epipolar rays. Data are refused only if one and the same other reading
 explains much more, in most of the pairs that say anything: where little can be matched, or where readings hardly differ
-(small motions), nothing is refused.
+(small motions), nothing is refused. Of several readings that explain about as much all are named.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ LEAST = 40  # matches of all pairs together, below which nothing is decided
 TELLING = 15  # matches (or a hundred times as many depths) of a pair that has a say
 PIXELS = (1.0, 2.0, 4.0, 8.0)  # distances, of the reduced image, within which a match is explained
 DEPTHS = (0.01, 0.02, 0.05)  # relative differences of depth that count as the same
-MORE = 0.3  # by so much must another reading's share of matches be larger
+MORE = 0.25  # by so much must another reading's share of matches be larger
 MOST = 0.5  # and at least so large
-MORE_DEPTH, MOST_DEPTH = 0.2, 0.4  # the same of depths, which are hidden now and then, and noisy
+MORE_DEPTH, MOST_DEPTH = 0.15, 0.4  # the same of depths, which are hidden now and then, and noisy
 SEEN = 0.05  # of the points: a reading that puts fewer where there is depth is taken as if it had put so many
-SAY = 0.75  # of the pairs in which it must be better
+SAY = 0.75  # of the pairs that tell both readings apart: in so many it must be better
+TELL = 0.5  # of all pairs: so many must tell them apart
 SURE = 0.75  # share of depths that agree as given: then matches are not asked
 DOUBTFUL = 0.5  # a smaller share is told
 FARTHER = 0.1  # by so much must another unit of depth explain more than no t at all does
@@ -143,12 +144,10 @@ def _better(counts: Sequence[Count], name: str, more: float, most: float) -> _Be
     enough = np.maximum(most, given + more)
     if guess.kind == UNIT:
         enough = np.maximum(enough, shares(there, STEPLESS) + FARTHER)
-    gain = np.where(new >= enough, new - given, 0)
-    at = int(gain.argmax())
-    better = [shares([count], name)[at] > shares([count], GIVEN)[at] for count in there]
-    if gain[at] <= 0 or np.mean(better) < SAY or len(there) < SAY * len(counts):
-        return None
-    return _Better(name, guess, new, given, gain, len(there))
+    apart = np.array([shares([count], name) - shares([count], GIVEN) for count in there])  # (pairs, tolerances)
+    telling, better = (np.abs(apart) > SAME).sum(axis=0), (apart > SAME).sum(axis=0)
+    clear = (new >= enough) & (telling >= TELL * len(counts)) & (better >= SAY * telling)
+    return _Better(name, guess, new, given, np.where(clear, new - given, 0), len(there)) if clear.any() else None
 
 
 def _ranked(found: Sequence[_Better], at: int) -> list[_Better]:

@@ -119,9 +119,11 @@ class ExaminedPairs(PosedPairs):
             )
         cx, cy = camera.K[0, 2], camera.K[1, 2]
         if not (0 <= cx <= width and 0 <= cy <= height) and self.settings.check == "auto":
+            swapped = 0 < camera.K[0, 0] <= width and 0 < camera.K[1, 1] <= height
+            cause = "do fx, fy and cx, cy stand in each other's place" if swapped else "are they of another resolution"
             return (
-                f"its principal point ({cx:g}, {cy:g}) lies outside its {width} x {height} pixels, as intrinsics of another "
-                "resolution do; of a picture cut out of a larger one say data.check=off"
+                f"its principal point ({cx:g}, {cy:g}) lies outside its {width} x {height} pixels: {cause}? Of a picture "
+                "cut out of a larger one say data.check=off"
             )
         return ""
 

@@ -22,8 +22,9 @@ top-left pixel (as OpenCV's calibration does), not from its corner (COLMAP). The
 else only its direction matters. Photos stored turned (EXIF) need data.exif.
 
 Before anything is computed a few pairs are compared with their depth, or with SIFT matches between the images (OpenCV): a
-pose the wrong way round, a transposed R, camera axes of OpenGL, intrinsics of another resolution or depth in another unit
-are refused when one of them fits clearly better than what was given. data.check=off leaves that out.
+pose the wrong way round, a transposed R, a quaternion of another order, camera axes of OpenGL, intrinsics of another
+resolution or depth in another unit are refused when one of them fits clearly better than what was given; where depth agrees
+with the poses at less than half of the points, that is said. data.check=off leaves that out.
 
 Published lists (data.format): superglue (ScanNet-1500, YFCC: data.pairs names the list), glue_factory (pairs_calibrated.txt,
 or views.txt with pairs.txt), zeb (a text file per pair), colmap (a text model; pairs listed in pairs.txt, or all that share
