@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+
+LONG = 60  # letters of a cause that is not repeated for every thing
 
 
 class BenchkitError(Exception):
@@ -33,6 +36,31 @@ def some(names: Iterable[str], count: int = 4, between: str = ", ") -> str:
     known = list(names)
     more = "; and" if between == "; " else " and"
     return between.join(known[:count]) + (f"{more} {len(known) - count} more" if len(known) > count else "")
+
+
+def folded(messages: Iterable[str], count: int = 5) -> str:
+    """Messages of the form `name: more: cause`; a long cause that several end with is said once, behind their names.
+
+    Args:
+        messages: one for each thing.
+        count: so many names, and so many messages, are shown.
+    """
+    left = [message.split(": ") for message in messages]
+    told: list[str] = []
+    while len(told) < count:
+        tails = Counter(tuple(parts[k:]) for parts in left for k in range(1, len(parts)))
+        cause = max(tails, key=lambda tail: (tails[tail] - 1) * len(": ".join(tail)), default=())
+        if tails[cause] < 2 or len(": ".join(cause)) < LONG:
+            break
+        alike = [parts[: -len(cause)] for parts in left if _ends(parts, cause)]
+        left = [parts for parts in left if not _ends(parts, cause)]
+        names = some([": ".join(alike[0]), *(parts[0] for parts in alike[1:])], count, "; ")
+        told.append(f"{': '.join(cause)} ({len(alike)}: {names})")
+    return some([*told, *(": ".join(parts) for parts in left)], count, "; ")
+
+
+def _ends(parts: list[str], cause: tuple[str, ...]) -> bool:
+    return len(parts) > len(cause) and tuple(parts[-len(cause) :]) == cause
 
 
 def printable(text: object, most: int | None = None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchkit.datasets.base import Dataset
-from benchkit.errors import UsageError, some
+from benchkit.errors import UsageError, folded
 from benchkit.export.manifest import Facts, read_manifest, read_truths
 from benchkit.export.truth import FramedTruth
 from benchkit.provenance.identity import dataset_id
@@ -254,7 +254,7 @@ def check_left(splits: Sequence[Split], skipped: Mapping[str, str]) -> None:
 
 
 def _said(bad: Mapping[str, str]) -> str:
-    return some(bad.values(), _SHOWN, "; ")
+    return folded(bad.values(), _SHOWN)
 
 
 def _below(split: Split) -> str:
