@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 from benchkit.backbones.base import Preprocess
@@ -27,6 +28,7 @@ from benchkit.provenance.record import read_record
 from benchkit.registry import find
 from benchkit.store.items import ArrayItems
 from benchkit.store.table import Table
+from benchkit.viz.pairs import colour
 
 SHIFT = np.array([[1, 0, 3.0], [0, 1, -2.0], [0, 0, 1]])
 
@@ -124,6 +126,30 @@ class TestScores:
         assert floor["recall@5px"] == pytest.approx((1 / 3 + 1 / 3) / 2)
         assert floor["recall@10px"] == pytest.approx((2 / 3 + 1 / 3) / 2)
         assert floor["num_matches"] == 1
+
+    @pytest.mark.parametrize(
+        ("unit", "column", "name"), [("pixel", "recall@5", "recall@5px"), ("patch", "recall@1", "recall@1p")]
+    )
+    def test_pictures_go_by_the_headline_in_its_unit(self, unit: str, column: str, name: str):
+        """Cells are 4 pixels wide; of three matches one is right, one is off by 20 pixels, one by 5 units."""
+        family = Correspondence(Settings(threshold_units=unit))
+        cell = 1 if unit == "pixel" else 4
+        points = np.array([[0, 0], [4, 0], [8, 0.0]])
+        prediction = {"keypoints0": points + np.array([[0, 0], [20, 0], [5 * cell, 0]]), "keypoints1": points,
+                      "matches0": np.arange(3)}  # fmt: skip
+        size = np.array([100.0, 80])
+        target = {"homography": np.eye(3), "size0": size, "size1": size}
+        axes = Figure().subplots()
+        family.draw(axes, prediction, target)
+        far = 20 / cell / 10
+        np.testing.assert_allclose([line.get_color() for line in axes.lines], [colour(0), colour(far), colour(0.5)])
+        columns = family.score(*(ArrayItems(["a"], {k: [v] for k, v in each.items()}) for each in (prediction, target)))
+        assert family.order(columns) == (column, "higher")
+        assert family.metrics()[0].name == name
+        assert (
+            family.told(column, {k: float(v[0]) for k, v in columns.items() if v.ndim == 1})
+            == f"{name} 0.333, 3 matches"
+        )
 
     def test_matches_that_name_no_keypoint(self):
         predictions, truth = self.items([[1, 0, 3], [0, 0, 0]])

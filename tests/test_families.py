@@ -281,6 +281,16 @@ class TestFamily:
         _assert_close(case.family.summarize(mixed), case.family.summarize(straight), 1e-12)
         _assert_close(whole, case.family.whole(predictions, case.truth), 1e-6)
 
+    def test_pictures_order_items_by_a_number_of_theirs(self, case: Case):
+        columns = case.family.score(case.noisy(), case.truth)
+        numbers = {k: v for k, v in columns.items() if v.ndim == 1 and v.dtype.kind in "fiub"}
+        column, better = case.family.order(numbers)
+        assert case.family.order({}) == ("", "")
+        assert (better in {"higher", "lower", "neither"}) == (column in numbers)
+        if column:
+            row = {name: float(values[0]) for name, values in numbers.items()}
+            assert case.family.told(column, {**row, column: 0.125}).count("\n") == 0
+
     def test_draws_an_item(self, case: Case):
         from matplotlib.figure import Figure
 

@@ -10,7 +10,8 @@ from PIL import Image
 
 from benchkit import registry
 from benchkit.__main__ import main
-from benchkit.store.table import Table
+from benchkit.commands._ranking import Ranking
+from benchkit.store.table import Table, write_table
 from benchkit.viz import maps, pairs, panels
 
 DENSE = ["semantic_segmentation", "generic_segmentation", "depth", "normals", "edges", "orientation"]
@@ -192,6 +193,8 @@ def test_other_families_draw_their_own_pictures(outputs: Path, tmp_path: Path):
     out = tmp_path / "c.png"
     assert show(outputs, "classification", "--out", str(out), tag="color_histogram") == 0
     assert Image.open(out).size[0] > 600
+    assert show(outputs, "classification", "--worst", "1", "--out", str(out), tag="color_histogram") == 0
+    assert Image.open(out).size[0] >= 500  # the title fits
 
 
 @pytest.mark.parametrize(
@@ -210,6 +213,31 @@ def test_what_is_not_there_is_one_paragraph(outputs: Path, capsys: pytest.Captur
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == 1
+
+
+class TestOrder:
+    def ranking(self, folder: Path, family: str, **columns: np.ndarray) -> Ranking:
+        write_table(folder / "results.h5", "results", [f"{k}" for k in range(3)], columns)
+        component = registry.find("eval", family)
+        return Ranking(folder, component.build(component.settings()))
+
+    def test_failures_are_worst_and_what_is_undefined_is_left_out(self, tmp_path: Path):
+        found = self.ranking(tmp_path, "homography", H_error_poselib=np.array([2, np.inf, 3]), ransac_inliers=np.arange(3.0),
+                             num_matches=np.full(3, 9.0))  # fmt: skip
+        assert found.worst() == ["1", "2", "0"]
+        assert found.caption("2") == "corner error 3 px, 2 inliers of 9 matches"
+        found = self.ranking(tmp_path, "depth", d1=np.array([0.5, np.nan, 0.25]))
+        assert found.worst() == ["2", "0"]
+        assert (found.caption("0"), found.caption("1")) == ("d1 0.5", "")
+
+    def test_without_a_score_of_their_own_items_stay_in_name_order(self, tmp_path: Path):
+        found = self.ranking(tmp_path, "boundaries", odd=np.array([2.0, 1, 3]))
+        assert (found.worst(), found.column, found.caption("0")) == (["0", "1", "2"], "", "")
+
+    def test_before_eval_there_is_none(self, tmp_path: Path):
+        component = registry.find("eval", "depth")
+        found = Ranking(tmp_path, component.build(component.settings()))
+        assert (found.worst(), found.caption("0")) == ([], "")
 
 
 @pytest.fixture(scope="module")
