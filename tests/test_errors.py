@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.errors import reason, some
+from benchkit.errors import folded, reason, some
 
 
 def test_a_reason_is_one_line_without_its_full_stop() -> None:
@@ -19,3 +19,18 @@ def test_the_first_names_and_how_many_more() -> None:
     assert some(["a", "b"], 2) == "a, b"
     assert some("abcde", 3) == "a, b, c and 2 more"
     assert some("abcde", 3, "; ") == "a; b; c; and 2 more"
+
+
+def test_a_long_cause_is_said_once_behind_the_first_names() -> None:
+    cause = "its intrinsics are of 320 x 240 pixels and the file has 640 x 480: multiply them by 2"
+    found = [f"{item}: list.csv:{line}: {item}.png: {cause}" for line, item in enumerate("abcd", 2)]
+    assert folded([*found, "e: it is empty", "f: it is empty"], 3) == (
+        f"{cause} (4: a: list.csv:2: a.png; b; c; and 1 more); e: it is empty; f: it is empty"
+    )
+
+
+def test_causes_that_differ_stay_as_they_are() -> None:
+    assert folded([]) == ""
+    assert folded(["a: short", "b: short", "no name"]) == "a: short; b: short; no name"
+    long = "x" * 60
+    assert folded([f"a: {long}", f"b: {long}y", long]) == f"a: {long}; b: {long}y; {long}"

@@ -318,7 +318,9 @@ class TestTurnedPhotos:
 
     def test_nobody_says(self, tmp_path):
         self.write(tmp_path, 6)
-        with pytest.raises(UsageError, match=r"s0_1.png: it is stored turned \(EXIF orientation 6\).*data.exif=stored"):
+        with pytest.raises(
+            UsageError, match=r"it is stored turned \(EXIF orientation 6\).*data.exif=stored.*: s0_1.png;"
+        ):
             job(tmp_path, "data.depth_scale=1000")
 
     def test_upright_pictures(self, tmp_path):
