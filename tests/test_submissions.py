@@ -658,7 +658,8 @@ class TestRecords:
     @pytest.mark.parametrize("family", ["homography", "relative_pose", "correspondence", "correspondence3d"])
     def test_methods_are_compared_as_wholes(self, family: str):
         """How views are resized and what is matched is the method's own; eval settings are the protocol; tables say the same."""
-        fields = {"benchmark": family, "family": family, "version": 1, "targets": "t", "skipped": [], "eval": {"estimator": ["poselib"]}}
+        fields = {"benchmark": family, "family": family, "version": 1, "targets": "t", "skipped": []}
+        fields["eval"] = {"estimator": ["poselib"]}
         made = [
             self.record("a", 0.1, **fields, head={"name": "match"}, layers="final"),
             self.record("b", 0.2, **fields, head={"name": "lightglue"}, layers="3"),
