@@ -188,7 +188,16 @@ def outputs(without_torch: dict[str, str]) -> Path:
 
 
 FAMILIES = ["classification", "retrieval", "homography", "relative_pose"]
-EXPORT = ["export", "--conf", "color_histogram", "--benchmark", *FAMILIES, "data.n_train=24", "data.n_test=18", "data.side=32"]
+EXPORT = [
+    "export",
+    "--conf",
+    "color_histogram",
+    "--benchmark",
+    *FAMILIES,
+    "data.n_train=24",
+    "data.n_test=18",
+    "data.side=32",
+]
 
 
 def test_a_finished_tag_is_left_without_torch(without_torch: dict[str, str], outputs: Path):
