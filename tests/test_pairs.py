@@ -222,6 +222,27 @@ class TestRefused:
         with pytest.raises(UsageError, match=r"cameras.csv:2: the quaternion 1 1 0 0 has length 1.414"):
             read(tmp_path)
 
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            (["depht0"], "is 'depth0' meant"),
+            (["widht0"], "is 'width0' meant"),
+            (["width0"], "one is given alone"),
+            (["qw", "qx", "qy", "qz"], "given twice"),
+        ],
+    )
+    def test_columns_that_nobody_reads(self, tmp_path, columns, message):
+        """A misspelt one would switch a check off without a word; others may stand there."""
+        put_own(tmp_path, scenes())
+        header, *lines = (tmp_path / "pairs.csv").read_text().splitlines()
+        whole = [",".join([header, *columns]), *(",".join([line, *"1" * len(columns)]) for line in lines)]
+        (tmp_path / "pairs.csv").write_text("\n".join(whole))
+        with pytest.raises(UsageError, match=message):
+            read(tmp_path)
+        noted = [f"{header},remark", *(f"{line},x" for line in lines)]
+        (tmp_path / "pairs.csv").write_text("\n".join(noted))
+        assert len(read(tmp_path).items("test")) == len(lines)
+
     def test_no_pose(self, tmp_path):
         put_table(tmp_path / "pairs.csv", ["image0", "image1", *K_NAMES, *R_NAMES], [])
         (tmp_path / "pairs.csv").write_text((tmp_path / "pairs.csv").read_text() + ",".join("ab" + "1" * 13) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,16 +90,33 @@ def read_columns(path: Path, required: Sequence[str]) -> list[tuple[int, Row]]:
 
 
 def _refuse_odd(path: Path, columns: set[str], cameras: dict[str, Known]) -> None:
-    """Columns that say a pose twice, or in halves."""
+    """Columns that say a pose or a rotation twice, or in halves, and such as are nearly called like one that is read."""
+    _refuse_misspelt(path, columns)
     turned = [form for form in (ROTATION, QUATERNION) if set(form) <= columns]
     per_image = any(camera.pose is not None for camera in cameras.values())
     if columns & POSE and per_image:
         raise UsageError(f"{path}: poses are given twice, in its own columns and in {CAMERAS}. Drop one.")
+    if len(turned) > 1:
+        raise UsageError(f"{path}: the rotation is given twice, as r00 to r22 and as a quaternion. Drop one.")
     if not per_image and (len(turned) != 1 or not set(TRANSLATION) <= columns):
         raise UsageError(
             f"{path}: its columns hold no pose: r00 to r22 (R row by row) or qw, qx, qy, qz, and tx, ty, tz, of X1 = R X0 + "
             f"t; or {CAMERAS} beside it gives a pose per image. It has {', '.join(sorted(columns))}."
         )
+
+
+def _refuse_misspelt(path: Path, columns: set[str]) -> None:
+    known = {"image0", "image1", "depth0", "depth1", "scene", "split", *POSE}
+    known |= {f"{name}{k}" for name in (*INTRINSICS, *SIDES) for k in ("", "0", "1")}
+    for name in sorted(columns - known):
+        near = difflib.get_close_matches(name, known - columns, n=1, cutoff=0.8)
+        if near:
+            raise UsageError(
+                f"{path}: there is a column {name!r}, which is not read: is {near[0]!r} meant? Else call it otherwise."
+            )
+    for k in ("", "0", "1"):
+        if len(columns & {f"{name}{k}" for name in SIDES}) == 1:
+            raise UsageError(f"{path}: of width{k} and height{k} one is given alone. Give both, or neither.")
 
 
 def _cameras(path: Path, reading: Reading) -> dict[str, Known]:
