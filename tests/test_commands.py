@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_processes import heeding_ctrl_c
 
 from benchkit import __version__, registry
 from benchkit.__main__ import main, names
@@ -465,6 +466,7 @@ class TestInterrupt:
         process = subprocess.Popen(
             [sys.executable, "-m", "benchkit", *argv],
             cwd=folder, env=self.environment(folder, 60), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=heeding_ctrl_c,
         )  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "busy\n"

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_models
+from tiny_processes import heeding_ctrl_c
 
 import benchkit.export.forward
 import benchkit.export.run
@@ -86,7 +87,7 @@ def slow_export(tmp_path: Path, part_bytes: int) -> subprocess.Popen:
     command = [sys.executable, "-c", code, "--conf", tmp_path / "other_name.yaml", "--benchmark", "classification"]
     command += ["--tag", "SlowNet", "--outputs", tmp_path / "outputs", *SMALL, FAST]
     environment = {**os.environ, "PYTHONPATH": str(HERE), "SLOW_LOG": str(tmp_path / "log"), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heeding_ctrl_c)
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen) -> None:
