@@ -1,4 +1,4 @@
-"""The whole path in a minute: a pretrained model, its random twin and a colour histogram on generated scenes.
+"""The whole path in about a minute: a pretrained model, its random twin and a colour histogram on generated scenes.
 
 Needs no network and no data; the weights come with the extra `demo`. Every benchmark that has generated data takes part.
 """
