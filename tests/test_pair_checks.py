@@ -528,3 +528,23 @@ def test_rendered_frames_whose_y_points_up(shared, tmp_path):
     assert made.dataset.target("1.png--2.png")["K0"][1, 1] == 480
     with pytest.raises(UsageError, match=r"if the poses are from camera to world. Then set data.pose=camera_to_world"):
         job(root, *right[1:])
+
+
+def test_both_ways_of_a_pair_agree(tmp_path):
+    """Listed once each way, with the inverse pose and, wrongly, with the same; distances may have another unit."""
+    pairs = scenes(2, 96)
+    both = [each for pair in pairs for each in (pair, pair[::-1])]
+    put_own(tmp_path, both)
+    header, *lines = (tmp_path / "pairs.csv").read_text().splitlines()
+    assert len(job(tmp_path, "data.on_duplicate=keep").test.items) == 4
+    place_of_t = header.split(",").index("tx")
+    doubled, wrong = lines[1].split(","), lines[1].split(",")
+    doubled[place_of_t : place_of_t + 3] = [repr(2 * float(each)) for each in doubled[place_of_t : place_of_t + 3]]
+    (tmp_path / "pairs.csv").write_text("\n".join([header, lines[0], ",".join(doubled), *lines[2:]]))
+    assert job(tmp_path, "data.on_duplicate=keep").test.items
+    first = header.split(",").index("r00")
+    wrong[first : first + 12] = lines[0].split(",")[first : first + 12]
+    (tmp_path / "pairs.csv").write_text("\n".join([header, lines[0], ",".join(wrong), *lines[2:]]))
+    with pytest.raises(UsageError, match="not each other's inverse"):
+        job(tmp_path, "data.on_duplicate=keep")
+    assert job(tmp_path, "data.on_duplicate=keep", "data.check=off").test.items

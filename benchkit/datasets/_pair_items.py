@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from benchkit.datasets._listing import check_name
 from benchkit.errors import UsageError
-from benchkit.geometry.rotation import to_matrix
+from benchkit.geometry.rotation import angle, to_matrix
 
 Matrix = NDArray[np.float64]
 ORTHOGONAL = 0.02  # largest entry of R R^T - I: some lists have few digits; what is read is made orthogonal
+SAME = 10.0  # degrees by which two poses of the same images may differ
 WXYZ, XYZW = "w, x, y, z", "x, y, z, w"
 FLIP = np.diag([1.0, -1.0, -1.0, 1.0])  # from cameras of OpenGL (y up, z backward) to x right, y down, z forward
 
@@ -227,3 +228,26 @@ def floats(cells: Sequence[str], where: str) -> list[float]:
 def shown(numbers: Sequence[float] | Matrix) -> str:
     """Numbers for a message."""
     return " ".join(f"{each:.6g}" for each in np.asarray(numbers, np.float64).ravel())
+
+
+def refuse_contradictions(pairs: Sequence[Pair]) -> None:
+    """Two lines that say how the same two images stand to each other, once each way, have to say the same.
+
+    Raises:
+        UsageError: a pose and its counterpart are not each other's inverse (within SAME degrees; lengths of t may differ).
+    """
+    known = {(pair.cameras[0].image, pair.cameras[1].image): pair for pair in pairs if pair.poses is None}
+    for (first, second), pair in known.items():
+        other = known.get((second, first))
+        if other is None or first >= second:
+            continue
+        back = np.linalg.inv(other.pose)
+        turned = angle(pair.pose[:3, :3], back[:3, :3])
+        one, two = (each[:3, 3] / max(np.linalg.norm(each[:3, 3]), 1e-12) for each in (pair.pose, back))
+        apart = float(np.degrees(np.arccos(np.clip(one @ two, -1, 1))))
+        if turned > SAME or apart > SAME:
+            raise UsageError(
+                f"{pair.where} and {other.where} give the poses of {first} and {second}, one each way, and these are not each "
+                f"other's inverse: R is {turned:.1f} degrees apart, t {apart:.1f}. X1 = R X0 + t leads from image0 to image1 in "
+                "every line; data.check=off takes them as they are."
+            )

@@ -42,7 +42,7 @@ from benchkit.datasets import _pair_colmap, _pair_lists, _pair_table
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._pair_dataset import PairSettings
 from benchkit.datasets._pair_examined import ExaminedPairs
-from benchkit.datasets._pair_items import Pair, Reading
+from benchkit.datasets._pair_items import Pair, Reading, refuse_contradictions
 from benchkit.errors import UsageError
 from benchkit.settings import setting
 
@@ -122,6 +122,8 @@ class Pairs(ExaminedPairs):
         if not pairs:
             raise UsageError(f"{path} lists no pairs.")
         self._refuse_other_way(settings, pairs)
+        if settings.check != "off":
+            refuse_contradictions(pairs)
         self.listed = _pair_colmap.path_of(self.root) if settings.format == "colmap" else str(path)
         self.begin(settings, _few(pairs, settings) if settings.format == "zeb" else pairs)
         self.image_root, self.depth_root = self._images(settings, pairs[0]), self.root
