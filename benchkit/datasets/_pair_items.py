@@ -243,7 +243,7 @@ def refuse_contradictions(pairs: Sequence[Pair]) -> None:
             continue
         back = np.linalg.inv(other.pose)
         turned = angle(pair.pose[:3, :3], back[:3, :3])
-        one, two = (each[:3, 3] / max(np.linalg.norm(each[:3, 3]), 1e-12) for each in (pair.pose, back))
+        one, two = (each[:3, 3] / max(float(np.linalg.norm(each[:3, 3])), 1e-12) for each in (pair.pose, back))
         apart = float(np.degrees(np.arccos(np.clip(one @ two, -1, 1))))
         if turned > SAME or apart > SAME:
             raise UsageError(
