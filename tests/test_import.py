@@ -178,6 +178,29 @@ def test_a_file_of_keypoints_alone(
     assert "no group with a data set matches0" in capsys.readouterr().err
 
 
+def test_lines_are_kept(tmp_path: Path, own: tuple[Path, dict[str, Any]]):
+    """Where every pair has them, moved as points are; scores are the same."""
+    file = written(tmp_path / "p.h5", own[0], shift=0.5)
+    lines = np.arange(8, dtype=np.float32).reshape(2, 2, 2)
+    with h5py.File(file, "r+") as h5:
+        for name in h5["test"]:
+            h5["test"][name]["lines0"], h5["test"][name]["line_matches0"] = lines, np.array([1, -1])
+        h5["test"]["000000"]["lines1"] = lines
+    assert scores(tmp_path, file, "--pixels", "centre") == pytest.approx(own[1], abs=1e-6)
+    with Table(tmp_path / "outputs/results/correspondence/theirs/predictions.h5", "predictions") as table:
+        np.testing.assert_array_equal(table.item("lines0", 1), lines + 0.5)
+        assert table.item("line_matches0", 2).tolist() == [1, -1]
+        assert "lines1" not in table
+
+
+def test_lines_of_another_shape(tmp_path: Path, own: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]):
+    file = written(tmp_path / "p.h5", own[0])
+    with h5py.File(file, "r+") as h5:
+        h5["test"]["000001"]["lines0"] = np.zeros((3, 4))
+    assert command(["correspondence", str(file), "--outputs", str(tmp_path / "outputs"), *DATA]) == 2
+    assert "lines are (n, 2, 2)" in capsys.readouterr().err
+
+
 def test_it_is_scored_at_once(tmp_path: Path, own: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]):
     scores(tmp_path, written(tmp_path / "p.h5", own[0]))
     printed = capsys.readouterr()

@@ -1,6 +1,7 @@
 """Matches that somebody else's run found: predictions.h5 as Glue Factory writes it, a group per pair.
 
-A group holds keypoints0 and keypoints1 (n, 2), matches0 (n0,) and, as a rule, matching_scores0; other fields are left alone.
+A group holds keypoints0 and keypoints1 (n, 2), matches0 (n0,) and, as a rule, matching_scores0. Scores of keypoints, and lines
+with their matches, are kept where every pair has them, and not scored; other fields are left alone.
 Groups are found by benchkit's name of the item or by Glue Factory's (`Dataset.also_called`).
 """
 

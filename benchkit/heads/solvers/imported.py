@@ -15,6 +15,15 @@ from benchkit.store.columns import Column, Ragged
 
 POINTS, MATCHES, SCORES = ("keypoints0", "keypoints1"), "matches0", "matching_scores0"
 MOST = 1_000_000  # keypoints of a view
+# Further fields of Glue Factory, and how many axes they have: kept where every pair has them, and not scored.
+BESIDE = {
+    "keypoint_scores0": 1,
+    "keypoint_scores1": 1,
+    "lines0": 3,
+    "lines1": 3,
+    "line_matches0": 1,
+    "line_matching_scores0": 1,
+}
 
 
 def find(file: str | None, others: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], list[str]]:
@@ -65,20 +74,26 @@ def _groups(h5: Any) -> set[str]:
     return names
 
 
+def _shape(group: Any, name: str, where: str) -> tuple[int, ...]:
+    """Of numbers that lie in the file itself."""
+    link = group.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink) or not isinstance(group[name], h5py.Dataset):
+        raise UsageError(f"{where} has no {name} of its own.")
+    if group[name].external or group[name].is_virtual:
+        raise UsageError(f"{where}/{name} leads to another file; that is not followed.")
+    whole = name in (MATCHES, "line_matches0")
+    if group[name].dtype.kind not in ("iu" if whole else "fiu"):
+        raise UsageError(f"{where}/{name} holds {group[name].dtype}, not {'whole ' if whole else ''}numbers.")
+    shape: tuple[int, ...] = group[name].shape
+    return shape
+
+
 def _check(group: Any, where: str) -> None:
-    shapes = {}
-    for name in (*POINTS, MATCHES, *([SCORES] if SCORES in group else [])):
-        link = group.get(name, getlink=True)
-        if not isinstance(link, h5py.HardLink) or not isinstance(group[name], h5py.Dataset):
-            raise UsageError(f"{where} has no {name} of its own.")
-        if group[name].external or group[name].is_virtual:
-            raise UsageError(f"{where}/{name} leads to another file; that is not followed.")
-        kinds = "iu" if name == MATCHES else "fiu"
-        if group[name].dtype.kind not in kinds:
-            raise UsageError(
-                f"{where}/{name} holds {group[name].dtype}, not {'whole ' if name == MATCHES else ''}numbers."
-            )
-        shapes[name] = group[name].shape
+    shapes = {name: _shape(group, name, where) for name in (*POINTS, MATCHES, *([SCORES] if SCORES in group else []))}
+    for name in (each for each in BESIDE if each in group):
+        shape = _shape(group, name, where)
+        if len(shape) != BESIDE[name] or shape[1:] not in ((), (2, 2)) or shape[0] > MOST:
+            raise UsageError(f"{where}/{name} has the shape {shape}; lines are (n, 2, 2), scores and matches (n,).")
     count = shapes[POINTS[0]][0] if shapes[POINTS[0]] else 0
     good = all(len(shapes[n]) == 2 and shapes[n][1] == 2 and shapes[n][0] <= MOST for n in POINTS)
     if not good or shapes[MATCHES] != (count,) or shapes.get(SCORES, (count,)) != (count,):
@@ -106,10 +121,13 @@ def read(file: str, groups: Sequence[str], shift: float) -> dict[str, Column]:
     Raises:
         UsageError: numbers that are not finite, or matches that name no keypoint.
     """
-    rows: dict[str, list[np.ndarray]] = {name: [] for name in (*POINTS, MATCHES, SCORES)}
     with _opened(file) as h5:
+        beside = [name for name in BESIDE if all(name in h5[group] for group in groups)]
+        rows: dict[str, list[np.ndarray]] = {name: [] for name in (*POINTS, MATCHES, SCORES, *beside)}
         for group in track(groups, len(groups), "reading", "pairs"):
-            for name, value in _pair(h5[group], f"{file}: {group}", shift).items():
+            where = f"{file}: {group}"
+            found = {**_pair(h5[group], where, shift), **_beside(h5[group], beside, where, shift)}
+            for name, value in found.items():
                 rows[name].append(value)
     return {name: Ragged(values[0].dtype, values[0].ndim, values) for name, values in rows.items()}
 
@@ -127,3 +145,15 @@ def _pair(group: Any, where: str, shift: float) -> dict[str, np.ndarray]:
     if len(matches) and (matches.max() >= len(points[POINTS[1]]) or matches.min() < -1):
         raise UsageError(f"{where}: {MATCHES} names keypoints that are not there.")
     return {**points, MATCHES: matches.astype(np.int32), SCORES: scores}
+
+
+def _beside(group: Any, names: Sequence[str], where: str, shift: float) -> dict[str, np.ndarray]:
+    """Fields that are kept beside the matches."""
+    values = {}
+    for name in names:
+        value = group[name][()]
+        if not np.isfinite(value).all():
+            raise UsageError(f"{where}/{name} holds NaN or infinity.")
+        moved = np.float32(shift if name.startswith("lines") else 0)
+        values[name] = value.astype(np.int32) if name == "line_matches0" else value.astype(np.float32) + moved
+    return values
