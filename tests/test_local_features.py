@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +162,6 @@ class Corners(Backbone):
     max_points, descriptor_size = 4, 3
     preprocess = Preprocess(64, "bilinear", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0), 1.0, "native")
 
-    @classmethod
-    def Settings(cls) -> None: ...
-
     def points(self, image: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
         height, width = image.shape[2:]
         places = torch.tensor([[x * width, y * height] for y in (0.25, 0.75) for x in (0.25, 0.75)])
@@ -237,7 +235,7 @@ class TestWholeWay:
         for conf, benchmark, arguments, message in cases:
             (end,) = export(conf, benchmark, arguments=arguments, outputs=tmp_path, say=lambda _: None)
             assert isinstance(end, UsageError), conf
-            assert __import__("re").search(message, str(end)), end
+            assert re.search(message, str(end)), end
 
     def test_no_keypoints_is_no_match(self):
         none = torch.zeros(0, 8)

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchkit.datasets._dense_readers import read_stored
+from benchkit.images import Unreadable
+
 CELL = 4  # pixels of the view between two points
+
+
+def stored_map(path: Path) -> NDArray[np.float32]:
+    """A depth map's stored numbers, float32 (h, w), in whatever unit.
+
+    Raises:
+        Unreadable: the file is damaged or no such map.
+    """
+    stored = np.asarray(read_stored(path, labels=False), np.float32)
+    if stored.ndim != 2:
+        raise Unreadable(f"{path.name} holds {stored.ndim} dimensions, not height and width")
+    return stored
 
 
 def cells(width: float, height: float) -> tuple[int, int]:

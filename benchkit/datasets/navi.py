@@ -27,12 +27,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from benchkit.datasets import _points
-from benchkit.datasets._dense_readers import read_stored
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._navi_scenes import MULTIVIEW, WILD, Photo, Rule, draw, scenes
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
-from benchkit.images import DECODERS, Unreadable, inspect
+from benchkit.images import DECODERS, inspect
 from benchkit.settings import setting
 
 LAYOUT = (
@@ -237,9 +236,7 @@ def _depth(path: Path) -> np.ndarray:
     Raises:
         Unreadable: it is damaged or no such map.
     """
-    stored = np.asarray(read_stored(path, labels=False), np.float32)
-    if stored.ndim != 2:
-        raise Unreadable(f"{path.name} holds {stored.ndim} dimensions, not height and width")
+    stored = _points.stored_map(path)
     return np.divide(np.float32(STORED), stored, out=np.full_like(stored, np.nan), where=stored > 0)
 
 

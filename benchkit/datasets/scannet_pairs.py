@@ -24,13 +24,12 @@ from typing import Any, Literal
 import numpy as np
 
 from benchkit.datasets import _points
-from benchkit.datasets._dense_readers import read_stored
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._pair_items import check_intrinsics, floats, homogeneous, inverted
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
 from benchkit.geometry.rotation import angle
-from benchkit.images import Unreadable, inspect
+from benchkit.images import inspect
 from benchkit.settings import setting
 
 LAYOUT = "root/test.npz, root/intrinsics.npz and root/scene0707_00/ ..., each with color/15.jpg, depth/15.png and pose/15.txt"
@@ -224,9 +223,7 @@ def _depth(path: Path) -> np.ndarray:
     Raises:
         Unreadable: it is damaged or no such map.
     """
-    stored = np.asarray(read_stored(path, labels=False), np.float32)
-    if stored.ndim != 2:
-        raise Unreadable(f"{path.name} holds {stored.ndim} dimensions, not height and width")
+    stored = _points.stored_map(path)
     return np.where(stored > 0, stored / np.float32(MILLIMETRES), np.float32(np.nan))
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from benchkit.errors import RunError
 from benchkit.store.items import Items
+from benchkit.store.points import MATCH_FIELDS
 
-FIELDS = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
 Array = NDArray[np.float64]
 
 
@@ -59,7 +59,7 @@ def read_matches(predictions: Items, row: int) -> Matches:
     Raises:
         RunError: keypoints or scores are not finite, or a match names a keypoint that is not there.
     """
-    first, second, matches, scores = (np.asarray(predictions.item(field, row)) for field in FIELDS)
+    first, second, matches, scores = (np.asarray(predictions.item(field, row)) for field in MATCH_FIELDS)
     name = predictions.names[row]
     where = f"row {row} ({name!r})"
     if not all(np.isfinite(each).all() for each in (first, second, scores)):

@@ -15,12 +15,13 @@ import numpy as np
 from benchkit.errors import RunError, UsageError, reason
 from benchkit.estimators._threads import over_items
 from benchkit.estimators.base import Estimate
-from benchkit.eval._matches import FIELDS, Matches, read_matches
+from benchkit.eval._matches import Matches, read_matches
 from benchkit.eval._robust_settings import Runs, short_name
 from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.metrics import curves
 from benchkit.metrics.intervals import mean_defined
 from benchkit.store.items import Items
+from benchkit.store.points import MATCH_FIELDS
 
 PART = "stats/in/"  # columns that say which items have a value of the category
 SAMPLED = 32  # matches of an item, evenly spaced, of which chance is computed
@@ -43,7 +44,7 @@ class TwoViews(Benchmark):
     """
 
     level = "geometry"
-    needs = FIELDS
+    needs = MATCH_FIELDS
     floor_head = None
     whole_views = True
     comparable = METHOD

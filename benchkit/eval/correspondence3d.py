@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchkit.errors import UsageError
-from benchkit.eval._matches import FIELDS, read_matches
+from benchkit.eval._matches import read_matches
 from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.geometry.pose import projected
 from benchkit.metrics import correspondence3d as scores_of
 from benchkit.metrics.intervals import mean_defined
 from benchkit.settings import setting
 from benchkit.store.items import ArrayItems, Items
+from benchkit.store.points import MATCH_FIELDS
 
 TRUTH = ("K0", "K1", "R", "t", "size0", "size1", "xyz0", "xyz1")
 ANGLE = "category/angle"
@@ -78,7 +79,7 @@ class Correspondence3D(Benchmark):
         "model": {"head": {"name": "match_upsampled"}},
     }
     folder = "navi"
-    needs = FIELDS
+    needs = MATCH_FIELDS
     floor_head = None
     whole_views = True
     comparable = METHOD

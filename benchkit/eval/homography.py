@@ -59,7 +59,7 @@ class Homography(TwoViews):
     source = "HPatches (Balntas et al. 2017) in the protocol of Glue Factory (cvg/glue-factory)"
     defaults: Mapping[str, Any] = {
         "data": {"name": "warped"},
-        "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": 100_000}},
+        "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": None}},
     }
     folder = "warped"
     trial = ("data.n_test=12", "model.features.layers=2", "eval.auc=5,10,20", "eval.options.max_iterations=1000")

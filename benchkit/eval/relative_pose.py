@@ -70,7 +70,7 @@ class RelativePose(TwoViews):
     source = "MegaDepth-1500 (Sun et al. 2021), ScanNet-1500 (Sarlin et al. 2020), in the protocol of cvg/glue-factory"
     defaults: Mapping[str, Any] = {
         "data": {"name": "scene_pairs"},
-        "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": 100_000}},
+        "model": {"head": {"name": "match", "mutual": True, "ratio": 1.0, "max_matches": None}},
     }
     folder = "pairs"
     trial = ("data.n_test=12", "model.features.layers=2", "eval.options.max_iterations=1000")

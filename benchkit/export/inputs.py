@@ -45,10 +45,10 @@ def checkpoint(conf: Conf, known: Mapping[str, Any] | None) -> dict[str, Any] | 
     return _described(path, "model.backbone.checkpoint or --checkpoint", known)
 
 
-def head_checkpoint(conf: Conf, known: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The same of the file that a head's weights come from (LightGlue, LoFTR); None without one."""
+def head_checkpoint(conf: Conf, known: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The same of the file that a head's weights come from (LightGlue, LoFTR), as `head_checkpoint`; empty without one."""
     path = getattr(conf.head.settings, "checkpoint", None)
-    return _described(path, "model.head.checkpoint", known) if path else None
+    return {"head_checkpoint": _described(path, "model.head.checkpoint", known)} if path else {}
 
 
 def _described(path: str, where: str, known: Mapping[str, Any] | None) -> dict[str, Any]:

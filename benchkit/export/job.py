@@ -140,9 +140,8 @@ class Job:
     def inputs(self) -> dict[str, Any]:
         """What a rerun compares beside the conf: data identities, the checkpoint's content, the user's own code."""
         known = (read_record(self.folder) or {}).get("inputs", {})
-        head = inputs.head_checkpoint(self.conf, known.get("head_checkpoint"))
         return {
-            **({"head_checkpoint": head} if head else {}),
+            **inputs.head_checkpoint(self.conf, known.get("head_checkpoint")),
             "dataset_id": self.test.id,
             "train_id": self.train.id if self.train else None,
             "checkpoint": inputs.checkpoint(self.conf, known.get("checkpoint")),

@@ -197,8 +197,9 @@ def check_duplicates(train: Split | None, test: Split, allow: bool) -> dict[str,
                 if not facts.problem:  # all empty files are equal
                     by_bytes[facts.sha256].append((split.name, item))
                     named[facts.sha256].add(view)
-    across = [v for v in by_bytes.values() if len({split for split, _ in v}) > 1]
-    repeated = {k: v for k, v in by_bytes.items() if len(set(v)) > 1 and (len(named[k]) > 1 or v in across)}
+    shared = {k for k, v in by_bytes.items() if len({split for split, _ in v}) > 1}
+    across = [by_bytes[k] for k in by_bytes if k in shared]
+    repeated = {k: v for k, v in by_bytes.items() if len(set(v)) > 1 and (len(named[k]) > 1 or k in shared)}
     labels = [v for v in repeated.values() if len({test.dataset.label(item) for _, item in v}) > 1]
     counts = {"same_split": len(repeated) - len(across), "across_splits": len(across), "two_labels": len(labels)}
     if (across or labels) and not allow:

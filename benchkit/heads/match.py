@@ -13,6 +13,7 @@ from typing import Any
 
 from benchkit.heads.base import Head, Wants
 from benchkit.settings import setting
+from benchkit.store.points import MATCH_FIELDS
 
 
 @dataclasses.dataclass
@@ -39,7 +40,7 @@ class Match(Head):
     """
 
     one_grid = True
-    gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+    gives = MATCH_FIELDS
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

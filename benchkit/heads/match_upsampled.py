@@ -16,6 +16,7 @@ from benchkit.errors import UsageError
 from benchkit.heads.base import Head, Wants
 from benchkit.settings import setting
 from benchkit.store.items import Items
+from benchkit.store.points import MATCH_FIELDS
 
 
 @dataclasses.dataclass
@@ -37,7 +38,7 @@ class MatchUpsampled(Head):
     """
 
     one_grid = True
-    gives = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
+    gives = MATCH_FIELDS
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""Local features of named views, a few in memory at a time: what heads of keypoints read."""
+"""Local features of named views, a few in memory at a time: what heads of keypoints read; and what matches are called."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ import numpy as np
 from benchkit.store.features import TagFeatures
 
 KEYPOINTS, DESCRIPTORS = "keypoints@final", "descriptors@final"
+MATCH_FIELDS = (
+    "keypoints0",
+    "keypoints1",
+    "matches0",
+    "matching_scores0",
+)  # of predictions of pairs, as Glue Factory has them
 
 
 class LocalFeatures(NamedTuple):
@@ -46,7 +52,6 @@ class Points:
 
     def __init__(self, folder: Path, names: Sequence[str], factors: np.ndarray, sizes: np.ndarray) -> None:
         self.names, self.factors, self.sizes = list(names), factors, sizes
-        self.keys = [KEYPOINTS, DESCRIPTORS]
         self._features = TagFeatures(folder, names)
 
     def view(self, row: int) -> LocalFeatures:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from benchkit.heads.solvers.blocks import fixed_threads
-from benchkit.heads.solvers.grid_matches import FIELDS
 from benchkit.store.columns import Column, Ragged
+from benchkit.store.points import MATCH_FIELDS
 
 GREY = (0.299, 0.587, 0.114)  # of red, green and blue (ITU-R BT.601), as OpenCV reads grey images
 
@@ -41,7 +41,7 @@ def predict(views: Any, match: Callable[[Any, Any], Found], max_matches: int | N
     with fixed_threads(threads), torch.inference_mode():
         rows = range(0, len(views.names), 2)
         pairs = [_pair(views.view(row), views.view(row + 1), match, max_matches) for row in rows]
-    columns = zip(FIELDS, zip(*pairs, strict=True), strict=True)
+    columns = zip(MATCH_FIELDS, zip(*pairs, strict=True), strict=True)
     return {name: Ragged(values[0].dtype, values[0].ndim, values) for name, values in columns}
 
 

@@ -16,10 +16,9 @@ from benchkit.heads.solvers.dense_grid import Level
 from benchkit.progress import track
 from benchkit.store.columns import Column, Ragged
 from benchkit.store.maps import Maps
-from benchkit.store.points import Points
+from benchkit.store.points import MATCH_FIELDS, Points
 
 BLOCK = 1 << 20  # similarities that exist at a time: 4 MB, which caches hold between the product and its maxima
-FIELDS = ("keypoints0", "keypoints1", "matches0", "matching_scores0")
 
 
 def predict(features: Maps | Points, settings: Any, threads: int) -> dict[str, Column]:
@@ -33,10 +32,10 @@ def predict(features: Maps | Points, settings: Any, threads: int) -> dict[str, C
 
 
 def pair_columns(views: Sequence[str], pair: Callable[[int], tuple[np.ndarray, ...]]) -> dict[str, Column]:
-    """Columns of FIELDS, of what `pair` gives for the row of each pair's first view."""
-    found: dict[str, list[np.ndarray]] = {name: [] for name in FIELDS}
+    """Columns of MATCH_FIELDS, of what `pair` gives for the row of each pair's first view."""
+    found: dict[str, list[np.ndarray]] = {name: [] for name in MATCH_FIELDS}
     for row in track(range(0, len(views), 2), len(views) // 2, "matching", "pairs"):
-        for name, value in zip(FIELDS, pair(row), strict=True):
+        for name, value in zip(MATCH_FIELDS, pair(row), strict=True):
             found[name].append(value)
     return {name: Ragged(values[0].dtype, values[0].ndim, values) for name, values in found.items()}
 
