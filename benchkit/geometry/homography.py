@@ -40,6 +40,15 @@ def transfer(matrix: Matrix, points: NDArray[np.floating]) -> NDArray[np.float64
     return np.where(ahead, moved[:, :2] / np.where(ahead, moved[:, 2:], 1), np.inf)
 
 
+def point_distances(moved: NDArray[np.floating], points: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Between points (..., 2) and points (..., 2), shapes as NumPy broadcasts them: (...), in their unit; infinite where one has
+    no place.
+    """
+    known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(moved) & np.isfinite(points), axis=-1)
+    apart = np.where(known[..., None], moved, 0) - np.where(known[..., None], points, 0)
+    return np.asarray(np.where(known, np.hypot(apart[..., 0], apart[..., 1]), np.inf), np.float64)
+
+
 def warped(image: NDArray[np.uint8], matrix: Matrix) -> NDArray[np.uint8]:
     """The image through a homography, of the same size: bilinear at pixel centres, 0 where nothing of the image lies."""
     height, width = image.shape[:2]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from benchkit.geometry.homography import transfer
+from benchkit.geometry.homography import point_distances, transfer
 
 THRESHOLDS = (1, 2, 5, 10)
 AREA = 10.0
@@ -20,10 +20,7 @@ def errors(
     points0: NDArray[np.floating], points1: NDArray[np.floating], matrix: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Distances (M,) of matched points (M, 2) from the truth, in the second image's pixels; infinite without an image."""
-    true = transfer(matrix, points0)
-    known = np.isfinite(true[:, 0]) & np.isfinite(true[:, 1])
-    apart = np.where(known[:, None], true, 0) - points1
-    return np.where(known, np.hypot(apart[:, 0], apart[:, 1]), np.inf)
+    return point_distances(transfer(matrix, points0), points1)
 
 
 def sums(distances: NDArray[np.float64], unit: float = 1.0) -> NDArray[np.float64]:

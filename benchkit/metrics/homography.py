@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from benchkit.geometry.homography import transfer
+from benchkit.geometry.homography import point_distances, transfer
 
 Array = NDArray[np.float64]
 DEGENERATE = 1e-13  # least ratio of the second smallest eigenvalue to the largest, that matches determine a homography
@@ -20,20 +20,20 @@ DEGENERATE = 1e-13  # least ratio of the second smallest eigenvalue to the large
 def transfer_errors(points0: Array, points1: Array, matrix: Array) -> Array:
     """Mean of forward and backward distance of matched points (n, 2): (n,); infinite where a point has no image."""
     there, back = transfer(matrix, points0), transfer(_inverse(matrix), points1)
-    return (_apart(there, points1) + _apart(back, points0)) / 2
+    return (point_distances(there, points1) + point_distances(back, points0)) / 2
 
 
 def transfer_errors_all(points0: Array, points1: Array, matrix: Array) -> Array:
     """The same of every pair of points (n, 2) and points (m, 2): (n, m)."""
     there, back = transfer(matrix, points0)[:, None], transfer(_inverse(matrix), points1)[None]
-    return (_apart(there, points1[None]) + _apart(back, points0[:, None])) / 2
+    return (point_distances(there, points1[None]) + point_distances(back, points0[:, None])) / 2
 
 
 def corner_error(estimate: Array, true: Array, size: Array) -> float:
     """Mean distance of the corners of a view of this size (width, height) under both; infinite where one has no image."""
     width, height = size
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float64)
-    return float(_apart(transfer(estimate, corners), transfer(true, corners)).mean())
+    return float(point_distances(transfer(estimate, corners), transfer(true, corners)).mean())
 
 
 def scaled(matrix: Array, scale0: float, scale1: float, size0: Array) -> Array:
@@ -85,10 +85,3 @@ def _frame(points: Array, weights: Array) -> Array:
     mean = weights @ points
     scale = np.sqrt(2) / (weights @ np.linalg.norm(points - mean, axis=1) or 1.0)
     return np.array([[scale, 0, -scale * mean[0]], [0, scale, -scale * mean[1]], [0, 0, 1]])
-
-
-def _apart(moved: Array, points: Array) -> Array:
-    """Distances; infinite where what was moved has no place."""
-    known: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(moved) & np.isfinite(points), axis=-1)
-    apart = np.where(known[..., None], moved, 0) - np.where(known[..., None], points, 0)
-    return np.asarray(np.where(known, np.hypot(apart[..., 0], apart[..., 1]), np.inf), np.float64)

@@ -12,6 +12,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from benchkit.geometry.homography import point_distances
 from benchkit.geometry.pose import depth_at, inverse, transferred
 
 Array = NDArray[np.float64]
@@ -55,7 +56,7 @@ def reprojection_errors(points0: Array, points1: Array, pair: DepthPair) -> Arra
     NaN where the depth of one of them is not known, infinite where one projects behind the other camera.
     """
     (there, known0), (back, known1) = pair.forward(points0), pair.backward(points1)
-    apart = (_apart(there, points1) + _apart(back, points0)) / 2
+    apart = (point_distances(there, points1) + point_distances(back, points0)) / 2
     return np.where(known0 & known1, apart, np.nan)
 
 
@@ -70,7 +71,7 @@ def true_matches(keypoints0: Array, keypoints1: Array, pair: DepthPair) -> NDArr
     first, second, apart = _within(there, keypoints1, FAR)
     found = np.where(known0, ALONE, UNKNOWN).astype(np.intp)
     found[first] = UNKNOWN
-    larger = np.maximum(apart, _apart(back[second], keypoints0[first]))
+    larger = np.maximum(apart, point_distances(back[second], keypoints0[first]))
     seen = known1[second] & _in_view(there[first], pair.size1) & _in_view(back[second], pair.size0)
     close = seen & (larger < NEAR)
     first, second, larger = first[close], second[close], larger[close]
@@ -87,7 +88,7 @@ def _within(points: Array, others: Array, radius: float) -> tuple[NDArray[np.int
     counts = np.where(np.isfinite(points[:, 0]), stop - start, 0)
     rows = np.repeat(np.arange(len(points)), counts)
     places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts - start, counts)
-    apart = _apart(points[rows], others[order[places]])
+    apart = point_distances(points[rows], others[order[places]])
     near = apart <= radius
     return rows[near], order[places[near]], apart[near]
 
@@ -104,10 +105,3 @@ def _least(rows: NDArray[np.intp], others: NDArray[np.intp], values: Array) -> N
 
 def _in_view(points: Array, size: Array) -> NDArray[np.bool_]:
     return np.logical_and.reduce((points >= 0) & (points < size), axis=1)
-
-
-def _apart(one: Array, other: Array) -> Array:
-    """Distances, infinite where one has no place."""
-    known: NDArray[np.bool_] = np.isfinite(one[:, 0]) & np.isfinite(one[:, 1])
-    difference = np.where(known[:, None], one, 0) - other
-    return np.where(known, np.hypot(difference[:, 0], difference[:, 1]), np.inf)
