@@ -18,7 +18,7 @@ from benchkit.errors import RunError, UsageError
 from benchkit.eval._checks import check_fields, check_files, read_exported, refuse_absent, refuse_clash
 from benchkit.eval._flagged import with_scores_without
 from benchkit.eval.base import Benchmark, Columns
-from benchkit.metrics.intervals import bootstrap
+from benchkit.metrics.intervals import bootstrap, drawn_together
 from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import NAME, append_record, describe_file, sealed, unaltered
 from benchkit.registry import Component, find
@@ -134,7 +134,7 @@ def compute(folder: Path, record: Mapping[str, Any], family: Benchmark) -> Compu
         log = {name: float(value) for name, value in _whole(predicted, "fit/").items()}
     values = _finite(folder, {**family.summarize(columns), **whole})
     parts = _finite(folder, family.breakdown(columns, meta))
-    intervals = _intervals(family, columns, meta, _groups(targets.names, labels["group"]))
+    intervals = _intervals(family, columns, meta, drawn_together(targets.names, labels["group"]))
     summaries = {**_flat(family, values, floor, ceiling, columns), **parts}
     refuse_clash(folder, summaries, log)
     breakdown = {name: {"value": value, "interval": _pair(intervals[name])} for name, value in parts.items()}
@@ -163,13 +163,6 @@ def _score(folder: Path, record: dict[str, Any], family: Benchmark, settings: di
     record = sealed(record)
     write_json(folder / NAME, record)
     return record
-
-
-def _groups(names: Sequence[str], groups: Sequence[str]) -> np.ndarray | None:
-    """What the bootstrap draws: groups, where an item without one stands alone; None where no item has one."""
-    if not any(groups):
-        return None
-    return np.array([f"group {group}" if group else f"item {name}" for name, group in zip(names, groups, strict=True)])
 
 
 def _whole(predicted: Table, prefix: str) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,13 @@ def bootstrap(
         summary = summarize({name: column.take(chosen, axis=0) for name, column in columns.items()})
         row[:] = [np.nan if (value := summary.get(name)) is None else value for name in whole]
     return {name: None if undefined(whole[name]) else _interval(values[:, i]) for i, name in enumerate(whole)}
+
+
+def drawn_together(names: Sequence[str], groups: Sequence[str]) -> np.ndarray | None:
+    """What `bootstrap` draws: groups, where an item without one stands alone; None where no item has one."""
+    if not any(groups):
+        return None
+    return np.array([f"group {group}" if group else f"item {name}" for name, group in zip(names, groups, strict=True)])
 
 
 def mean_defined(values: NDArray[np.floating]) -> tuple[float | None, int]:
