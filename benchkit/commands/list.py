@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from benchkit.conf.merge import Merged
     from benchkit.registry import Component
 
-LEVELS = ("high", "mid", "low", "geometry")
 PLACES = {  # of a component's name, and of its keys
     "datasets": ("data.name", "data"),
     "backbones": ("model.backbone.name", "model.backbone"),
@@ -88,6 +87,7 @@ def _benchmarks() -> str:
     """Families by level, each with its instances below it."""
     from benchkit import registry
     from benchkit.conf.find import benchmark_names, find_benchmark
+    from benchkit.eval.base import LEVELS
 
     families: dict[str, list[str]] = {name: [] for name in registry.names("eval")}
     for name in benchmark_names():

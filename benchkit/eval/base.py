@@ -12,6 +12,7 @@ from benchkit.errors import UsageError
 from benchkit.store.items import ArrayItems, Items
 
 Columns = dict[str, np.ndarray]
+LEVELS = ("high", "mid", "low", "geometry")  # of what a family asks about an image, in the order of tables
 # Fields of the protocol that have to agree where what is compared is a method as a whole: how views are resized, what is read
 # of them and how it is matched is its own affair.
 METHOD = ("benchmark", "family", "version", "dataset_id", "targets", "skipped", "eval")

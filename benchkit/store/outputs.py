@@ -37,10 +37,14 @@ class Outputs:
         """The lock of one experiment: outside its folder, so that the folder can be copied alone."""
         return lock_of(self.tag(benchmark, tag))
 
+    def folders(self, benchmark: str) -> list[Path]:
+        """Folders of the tags there are, in name order; somebody may have given them names that `tag` refuses."""
+        folder = self.root / "results" / benchmark
+        return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] != ".") if folder.is_dir() else []
+
     def tags(self, benchmark: str) -> list[str]:
         """Tags with a folder, in name order."""
-        folder = self.root / "results" / benchmark
-        return sorted(p.name for p in folder.iterdir() if p.is_dir() and p.name[0] != ".") if folder.is_dir() else []
+        return [folder.name for folder in self.folders(benchmark)]
 
     def benchmarks(self) -> list[str]:
         """Benchmarks with results, in name order."""
