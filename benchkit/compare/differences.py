@@ -16,7 +16,7 @@ from benchkit.compare.aligned import Aligned
 from benchkit.errors import UsageError, printable
 from benchkit.eval.base import Benchmark, Metric
 from benchkit.experiments.experiment import Experiment
-from benchkit.metrics.intervals import Interval, bootstrap
+from benchkit.metrics.intervals import Columns, Interval, Summary, bootstrap
 from benchkit.metrics.paired import holm, intervals, mcnemar, permuted, permuted_mean
 
 RESAMPLES = 1000  # as for the interval of a single score
@@ -107,7 +107,8 @@ def difference(
         UsageError: the metric does not exist, or they have no item in common.
     """
     wanted = metric_named(first.family, metric)
-    return differences(Aligned(first, second), [wanted], resamples=resamples, permutations=permutations, seed=seed)[0]
+    aligned = Aligned([first, second])
+    return differences(aligned, (0, 1), [wanted], resamples=resamples, permutations=permutations, seed=seed)[0]
 
 
 def metric_named(family: Benchmark, name: str) -> Metric:
@@ -126,19 +127,29 @@ def metric_named(family: Benchmark, name: str) -> Metric:
 
 
 def differences(
-    pair: Aligned,
+    aligned: Aligned,
+    pair: tuple[int, int],
     metrics: Sequence[Metric],
     *,
     resamples: int = RESAMPLES,
     permutations: int | None = None,
     seed: int = 0,
 ) -> list[Difference]:
-    """The difference in each metric; those of whole sets share their resamples. See `difference`."""
-    means = [each for each in metrics if each.column in pair.first and each.column in pair.second]
-    found = {each.name: _of_mean(pair, each, resamples, permutations or PERMUTATIONS, seed) for each in means}
+    """The difference of two of several experiments in each metric; those of whole sets share their resamples.
+
+    Args:
+        aligned: the experiments.
+        pair: places of the first and of the second.
+        metrics: of their family.
+        resamples, permutations, seed: see `difference`.
+    """
+    sides = [aligned.columns[place] for place in pair]
+    means = [each for each in metrics if all(each.column in side for side in sides)]
+    n_swaps = permutations or PERMUTATIONS
+    found = {each.name: _of_mean(aligned, pair, each, resamples, n_swaps, seed) for each in means}
     others = [each for each in metrics if each.name not in found]
     if others:
-        found |= _of_sets(pair, others, resamples, permutations or SET_PERMUTATIONS, seed)
+        found |= _of_sets(aligned, pair, others, resamples, permutations or SET_PERMUTATIONS, seed)
     return [found[each.name] for each in metrics]
 
 
@@ -148,11 +159,13 @@ def adjusted(found: Sequence[Difference]) -> list[Difference]:
     return [dataclasses.replace(each, adjusted=p) for each, p in zip(found, ps, strict=True)]
 
 
-def _of_mean(pair: Aligned, metric: Metric, resamples: int, permutations: int, seed: int) -> Difference:
-    one, other = (side[metric.column].astype(np.float64) for side in (pair.first, pair.second))
+def _of_mean(
+    aligned: Aligned, pair: tuple[int, int], metric: Metric, resamples: int, permutations: int, seed: int
+) -> Difference:
+    one, other = (aligned.columns[place][metric.column].astype(np.float64) for place in pair)
     known = np.isfinite(one) & np.isfinite(other)
     one, other = one[known], other[known]
-    groups = None if pair.groups is None else pair.groups[known]
+    groups = None if aligned.groups is None else aligned.groups[known]
     scores = (float(one.mean()), float(other.mean())) if len(one) else (None, None)
     found = _untested(metric, scores, groups, len(one))
     left_out = int(np.count_nonzero(~known))
@@ -168,24 +181,26 @@ def _of_mean(pair: Aligned, metric: Metric, resamples: int, permutations: int, s
 
 
 def _of_sets(
-    pair: Aligned, metrics: Sequence[Metric], resamples: int, permutations: int, seed: int
+    aligned: Aligned, pair: tuple[int, int], metrics: Sequence[Metric], resamples: int, permutations: int, seed: int
 ) -> dict[str, Difference]:
     """Of metrics that are no mean of a column: made anew by the family's `summarize` each time."""
-    family = pair.experiments[0].family
-    names = {each.name for each in metrics}
+    family = aligned.experiments[0].family
+    names = {each.name for each in metrics} & aligned.summaries[0].keys()
 
-    def summarize(columns: dict[str, np.ndarray]) -> dict[str, float | None]:
+    def summarize(columns: Columns) -> Summary:
         return {name: value for name, value in family.summarize(columns).items() if name in names}
 
+    first, second = (aligned.columns[place] for place in pair)
     around: dict[str, Interval | None] = {}
     ps: dict[str, float | None] = {}
-    if names & pair.summaries[0].keys():
-        around = intervals(pair.first, pair.second, summarize, resamples=resamples, seed=seed, groups=pair.groups)
-        ps = permuted(pair.first, pair.second, summarize, permutations=permutations, seed=seed, groups=pair.groups)
+    if names:
+        around = intervals(first, second, summarize, resamples=resamples, seed=seed, groups=aligned.groups)
+        ps = permuted(first, second, summarize, permutations=permutations, seed=seed, groups=aligned.groups)
     found = {}
     for each in metrics:
         low, high = around.get(each.name) or (None, None)
-        untested = _untested(each, pair.scores(each), pair.groups, len(pair.names))
+        scores = aligned.score(pair[0], each), aligned.score(pair[1], each)
+        untested = _untested(each, scores, aligned.groups, len(aligned.names))
         found[each.name] = dataclasses.replace(untested, low=low, high=high, p=ps.get(each.name))
     return found
 
