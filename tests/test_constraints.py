@@ -33,20 +33,23 @@ def test_each_dependency_is_pinned_to_a_version_it_allows(requirement):
     assert requirement.specifier.contains(version)
 
 
-def needed(name: str, seen: set[str]) -> None:
-    if name in seen:
+def needed(name: str, seen: set[tuple[str, str]], extra: str = "") -> None:
+    """Adds (name, extra) of everything that a distribution needs, also by an extra that somebody asks it for."""
+    if (name, extra) in seen:
         return
-    seen.add(name)
+    seen.add((name, extra))
     for text in distribution(name).requires or []:
         need = Requirement(text)
-        if need.marker is None or need.marker.evaluate({**default_environment(), "extra": ""}):
-            needed(canonicalize_name(need.name), seen)
+        if need.marker is None or need.marker.evaluate({**default_environment(), "extra": extra}):
+            for each in ("", *need.extras):
+                needed(canonicalize_name(need.name), seen, each)
 
 
 def test_what_the_dependencies_need_is_pinned_and_nothing_else():
-    seen: set[str] = set()
+    found: set[tuple[str, str]] = set()
     for requirement in asked():
-        needed(canonicalize_name(requirement.name), seen)
+        needed(canonicalize_name(requirement.name), found)
+    seen = {name for name, _ in found}
     missing, idle = seen - set(pinned()), set(pinned()) - seen
     # CUDA libraries come with torch on some platforms only, and through extras of their own
     idle = {name for name in idle if not name.startswith(("nvidia-", "cuda-", "triton"))}

@@ -13,13 +13,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from tiny_views import K0, K1, H, Views, plane, rotation, scene
 
-from benchkit.commands._pictures import contact_sheet, family_pictures
 from benchkit.errors import BenchkitError, RunError, UsageError
 from benchkit.eval import _depth_matches, evaluate
 from benchkit.eval.homography import Homography
 from benchkit.eval.homography import Settings as HomographySettings
 from benchkit.eval.relative_pose import RelativePose
 from benchkit.eval.relative_pose import Settings as PoseSettings
+from benchkit.experiments.pictures import contact_sheet, family_pictures
 from benchkit.export import export
 from benchkit.metrics.intervals import bootstrap
 from benchkit.store.items import ArrayItems

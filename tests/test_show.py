@@ -10,7 +10,7 @@ from PIL import Image
 
 from benchkit import registry
 from benchkit.__main__ import main
-from benchkit.commands._ranking import Ranking
+from benchkit.experiments.ranking import Ranking
 from benchkit.store.table import Table, write_table
 from benchkit.viz import maps, pairs, panels
 
@@ -178,7 +178,7 @@ class TestInvalidPixelsAreMarked:
 def test_invalid_pixels_are_magenta_in_the_file(tmp_path: Path):
     from matplotlib.figure import Figure
 
-    from benchkit.commands._pictures import save
+    from benchkit.experiments.pictures import save
 
     target = np.ones((32, 32), np.float32)
     target[:16] = 0

@@ -264,7 +264,8 @@ class TestEndToEnd:
             run("color_histogram", tmp_path, tmp_path)
 
     def test_pictures_show_all_three_views(self, tmp_path):
-        from benchkit.commands._pictures import TagFiles, contact_sheet
+        from benchkit.experiments.files import TagFiles
+        from benchkit.experiments.pictures import contact_sheet
 
         root = write(tmp_path / "own", line("1"), line("2", left=1, right=0))
         colour(root, "1", "2")

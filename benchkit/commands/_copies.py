@@ -109,7 +109,7 @@ def _sheet(folder: Path, groups: Sequence[Group], places: Places) -> Path:
     """Draw the first pairs side by side from the tag's thumbnails; returns the PNG."""
     from matplotlib.figure import Figure
 
-    from benchkit.commands._pictures import save
+    from benchkit.experiments.pictures import save
 
     pairs = [(pair, kind) for group in groups for pair, kind in group.pairs.items()]
     pairs = pairs or [((group.views[0], group.views[0]), group.kinds[0]) for group in groups]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.commands._pictures import save
 from benchkit.commands._tables import number
+from benchkit.experiments.pictures import save
 
 Place = tuple[str, float]
 

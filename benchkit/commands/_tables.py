@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchkit.errors import printable, some
+from benchkit.experiments.experiment import ranked_by
 from benchkit.provenance.identity import unequal_fields
-from benchkit.submissions.records import ranked_by
 
 SOME = 5  # names that a line shows
 FORMATS = ("table", "markdown", "latex", "csv")

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_demo(given: argparse.Namespace) -> int:
     """Export and score every family for every model, then print one table and leave a picture."""
     from benchkit import registry
-    from benchkit.commands._pictures import contact_sheet, score_bars
+    from benchkit.experiments.pictures import contact_sheet, score_bars
     from benchkit.store.outputs import Outputs
 
     started = time.monotonic()

@@ -74,7 +74,7 @@ def run_eval(given: argparse.Namespace) -> int:
             worst = max(worst, failed(error, given.traceback))
     show([each.record for each in found], given.format)
     if given.plot:
-        from benchkit.commands._pictures import contact_sheet, family_pictures, joint_pictures
+        from benchkit.experiments.pictures import contact_sheet, family_pictures, joint_pictures
 
         for each in found:
             for path in (contact_sheet(each.folder, each.record), *family_pictures(each.folder, each.record)):

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from benchkit.commands._shared import guarded, parse, parser, say
 
 if TYPE_CHECKING:
-    from benchkit.commands._frames import Frames
-    from benchkit.commands._pictures import TagFiles
     from benchkit.eval.base import Benchmark
+    from benchkit.experiments.files import TagFiles
+    from benchkit.experiments.frames import Frames
 
 WORST = 6  # items that are drawn where nobody says which
 MOST = 50  # rows that one picture holds
@@ -43,8 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from benchkit.commands._pictures import TagFiles, family_of, save
-    from benchkit.commands._ranking import Ranking
+    from benchkit.experiments.experiment import family_of
+    from benchkit.experiments.files import TagFiles
+    from benchkit.experiments.pictures import save
+    from benchkit.experiments.ranking import Ranking
 
     folder, record = _exported(given)
     family = family_of(record)
@@ -96,7 +98,7 @@ def _chosen(given: argparse.Namespace, names: Sequence[str], worst: Sequence[str
 def _dense(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captions: Mapping[str, str]) -> Any:
     from matplotlib.figure import Figure
 
-    from benchkit.commands._frames import Frames
+    from benchkit.experiments.frames import Frames
     from benchkit.viz import panels as viz
 
     field, frames, rows = family.needs[0], Frames(record), []
@@ -118,7 +120,7 @@ def _pairs(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
     """Pairs of views as the family draws them, on the images themselves."""
     from matplotlib.figure import Figure
 
-    from benchkit.commands._frames import Frames
+    from benchkit.experiments.frames import Frames
     from benchkit.viz import pairs as viz
 
     frames, draws = Frames(record), []
@@ -147,7 +149,7 @@ def _drawn(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
     """Items as the family draws them, for those whose truth is no map."""
     from matplotlib.figure import Figure
 
-    from benchkit.commands._pictures import write_below
+    from benchkit.experiments.pictures import write_below
     from benchkit.viz.pairs import wrapped
 
     across = min(len(captions), 6 if files.count_views() == 1 else 3)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchkit.experiments.experiment import ranked_by
 from benchkit.provenance.identity import identity_hash, unequal_fields
-from benchkit.registry import find
 
 Record = Mapping[str, Any]
 
@@ -56,13 +56,6 @@ def rank_records(records: Sequence[Record]) -> Ranking:
         else:
             apart[str(record["tag"])] = f"another protocol: {', '.join(unequal_fields(first, view))}"
     return Ranking(metric, score["better"], sorted(ranked, key=lambda r: _place(r, metric, score["better"])), apart)
-
-
-def ranked_by(record: Record) -> dict[str, Any]:
-    """Those fields of a record's protocol that have to agree where scores are ranked."""
-    wanted = find("eval", record["family"]).build.comparable
-    protocol = record["protocol"]
-    return dict(protocol) if wanted is None else {key: protocol[key] for key in wanted}
 
 
 def _place(record: Record, metric: str, better: str) -> float:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from benchkit.experiments.experiment import family_of
+from benchkit.experiments.files import TagFiles
+from benchkit.experiments.ranking import Ranking
 from benchkit.store.files import replacing
 from benchkit.viz.pairs import wrapped
 
-if TYPE_CHECKING:
-    from benchkit.eval.base import Benchmark
-
 SHOWN = 24
-GAP = 3  # pixels between the views of an item
 
 
 def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
@@ -22,8 +21,6 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
     The score is the family's choice (`Benchmark.order`).
     """
     from matplotlib.figure import Figure
-
-    from benchkit.commands._ranking import Ranking
 
     family = family_of(record)
     ranking = Ranking(folder, family)
@@ -53,15 +50,6 @@ def contact_sheet(folder: Path, record: Mapping[str, Any]) -> Path:
     return save(figure, folder / f"{headline}.png")
 
 
-def family_of(record: Mapping[str, Any]) -> Benchmark:
-    """The family of a tag with the settings that it was scored with."""
-    from benchkit.registry import find
-
-    component = find("eval", record["family"])
-    family: Benchmark = component.build(component.settings(**record["conf"]["eval"]))
-    return family
-
-
 def write_below(axes: Any, caption: str) -> None:
     """A small line below a picture."""
     axes.text(0.5, -0.02, caption, transform=axes.transAxes, ha="center", va="top", fontsize=6, parse_math=False)
@@ -85,8 +73,6 @@ def joint_pictures(tags: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[Path]
     Args:
         tags: folder and record of each.
     """
-    from benchkit.commands._ranking import Ranking
-
     if len(tags) < 2:
         return []
     folder, record = tags[0]
@@ -122,63 +108,6 @@ def save(figure: Any, path: Path, tight: bool = True) -> Path:
     with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
         FigureCanvasAgg(figure).print_png(handle)
     return path
-
-
-class TagFiles:
-    """Prediction, truth and thumbnail of single items."""
-
-    def __init__(self, folder: Path) -> None:
-        from benchkit.store.table import Table
-
-        self.predictions = Table(folder / "predictions.h5", "predictions")
-        self.targets = Table(folder / "targets.h5", "targets")
-        self.thumbs = Table(folder / "thumbs.h5", "thumbs") if (folder / "thumbs.h5").exists() else None
-
-    def item(self, name: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
-        """Everything `Benchmark.draw` takes, with thumbnails as images."""
-        prediction = {c: self.predictions.item(c, self.predictions.position[name]) for c in self.predictions.columns}
-        row = self.targets.position[name]
-        target: dict[str, Any] = {c: self.targets.item(c, row) for c in self.targets.columns}
-        thumbs = self.thumbnails(name)
-        image = thumbs if thumbs is None or len(thumbs) == 2 else _beside(thumbs)
-        return prediction, {**target, "meta": self.targets.meta}, image
-
-    def views(self, name: str) -> list[str]:
-        """The images that an item is made of, as the data set calls them."""
-        return str(self.targets.item("views", self.targets.position[name])).split("\n")
-
-    def count_views(self) -> int:
-        """How many images an item is made of."""
-        return len(self.targets.item("views", 0).split("\n"))
-
-    def thumbnails(self, name: str) -> list[Any] | None:
-        """Of the item's views, uint8 (h, w, 3) each; None where there are none."""
-        import numpy as np
-
-        from benchkit.images import decode_exact
-
-        if self.thumbs is None:
-            return None
-        rows = [np.asarray(self.thumbs.item("thumb", self.thumbs.position[view])) for view in self.views(name)]
-        return [decode_exact(row.tobytes()) for row in rows]
-
-    def __enter__(self) -> TagFiles:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for table in (self.predictions, self.targets, self.thumbs):
-            if table is not None:
-                table.close()
-
-
-def _beside(thumbs: Sequence[Any]) -> Any:
-    """Views side by side, on white where their heights differ."""
-    import numpy as np
-
-    height = max(len(thumb) for thumb in thumbs)
-    white = [((0, height - len(t)), (GAP * (place > 0), 0), (0, 0)) for place, t in enumerate(thumbs)]
-    padded = [np.pad(t, pad, constant_values=255) for t, pad in zip(thumbs, white, strict=True)]
-    return np.concatenate(padded, axis=1)
 
 
 def score_bars(path: Path, records: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Path:
