@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.errors import RunError
+from benchkit.errors import RunError, UsageError
 from benchkit.eval.base import Benchmark, Columns
 from benchkit.progress import track
 from benchkit.store.items import Items
@@ -89,6 +90,25 @@ class Dense(Benchmark):
             return self.pooled(target, (int(grids[row][0]), int(grids[row][1])))
 
         return Made(targets, best)
+
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """As the family draws it, and each panel of `viz.panels` by itself."""
+        from benchkit.viz.panels import NAMES
+
+        return {**super().kinds(), **{name: functools.partial(self._panel, name) for name in NAMES}}
+
+    def _panel(self, name: str, axes: Any, item: Any) -> None:
+        from benchkit.viz import panels as viz
+
+        field = self.needs[0]
+        predicted, truth, meta = self.pictured(
+            item.prediction[field], item.target[field], item.target["meta"], item.said
+        )
+        shown = viz.panels(field, predicted, truth, meta, item.framed((truth.shape[0], truth.shape[1])))
+        found = {each.name.split(" (")[0]: each for each in shown}
+        if name not in found:
+            raise UsageError(f"there is no {name} of {item.name}: neither the data set nor thumbs.h5 is there.")
+        viz.draw_panel(axes, found[name])
 
     def oracle(self, targets: Items) -> Items:
         """The truth as prediction."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,9 @@ from numpy.typing import NDArray
 from benchkit.errors import RunError
 from benchkit.store.items import Items
 from benchkit.store.points import MATCH_FIELDS
+
+if TYPE_CHECKING:
+    from benchkit.eval.base import Benchmark
 
 Array = NDArray[np.float64]
 
@@ -69,3 +74,21 @@ def read_matches(predictions: Items, row: int) -> Matches:
     points0, points1 = (each.reshape(-1, 2).astype(np.float64) for each in (first, second))
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     return Matches(points0, points1, matches, scores.astype(np.float64), seed)
+
+
+def match_kinds(family: Benchmark) -> dict[str, Callable[[Any, Any], None]]:
+    """Kinds of pictures of a pair (`Benchmark.kinds`) of a family that is told keypoints and matches."""
+    return {
+        "matches": lambda axes, item: family.draw(axes, item.prediction, item.target, item.image),
+        "keypoints": _draw_keypoints,
+    }
+
+
+def _draw_keypoints(axes: Any, item: Any) -> None:
+    from benchkit.viz import matches as viz
+
+    points0, points1, matches = (np.asarray(item.prediction[name]) for name in MATCH_FIELDS[:3])
+    found = matches >= 0
+    matched1 = np.isin(np.arange(len(points1.reshape(-1, 2))), matches[found])
+    sizes = (np.asarray(item.target["size0"]), np.asarray(item.target["size1"]))
+    viz.draw_keypoints(axes, (points0.reshape(-1, 2), points1.reshape(-1, 2)), (found, matched1), sizes, item.image)

@@ -15,7 +15,7 @@ import numpy as np
 from benchkit.errors import RunError, UsageError, reason
 from benchkit.estimators._threads import over_items
 from benchkit.estimators.base import Estimate
-from benchkit.eval._matches import Matches, read_matches
+from benchkit.eval._matches import Matches, match_kinds, read_matches
 from benchkit.eval._robust_settings import Runs, short_name
 from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.metrics import curves
@@ -58,6 +58,10 @@ class TwoViews(Benchmark):
     others: tuple[str, ...] = ()
     medians = False
     what = ""
+
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """Matches, and all keypoints."""
+        return match_kinds(self)
 
     def read_truth(self, targets: Items, row: int) -> Any:
         """One item's truth, as the other methods take it."""

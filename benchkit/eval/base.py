@@ -176,6 +176,13 @@ class Benchmark:
         """Prediction, target and the target's meta as pictures compare them. `said`: the predictions' meta."""
         return prediction, target, meta
 
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """Kinds of pictures of an item by name, the one that is shown by itself first.
+
+        Each draws on matplotlib axes from a `benchkit.experiments.draw.Item`.
+        """
+        return {"item": lambda axes, item: self.draw(axes, item.prediction, item.target, item.image)}
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """One picture of one item on matplotlib axes. `target` has `meta`.
 

@@ -124,6 +124,10 @@ class Classification(Benchmark):
         scores = np.where(np.arange(n_classes) == np.asarray(targets.read("label"))[:, None], 100.0, 0.0)
         return ArrayItems(targets.names, {"scores": scores}, {"scores_are": "logits"})
 
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """The image, and the highest scores."""
+        return {**super().kinds(), "scores": _draw_scores}
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """The image under its class, and under the answer where that is another; right ones in green, wrong in red."""
         classes = target["meta"]["classes"]
@@ -136,6 +140,17 @@ class Classification(Benchmark):
         axes.set_axis_off()
         title = truth if right else f"{truth}\ntaken for {classes[int(scores.argmax())]}"
         axes.set_title(title, color="tab:green" if right else "tab:red", fontsize=8, parse_math=False)
+
+
+def _draw_scores(axes: Any, item: Any) -> None:
+    from benchkit.viz import classification as viz
+
+    scores = np.atleast_2d(np.asarray(item.prediction["scores"], np.float64)).mean(axis=0)
+    covered = item.said.get("covered")
+    competing = np.arange(len(scores)) if covered is None else np.asarray(covered, np.int64)
+    viz.highest(
+        axes, scores, competing, int(item.target["label"]), item.target["meta"]["classes"], item.said["scores_are"]
+    )
 
 
 def _columns(scores: np.ndarray, labels: np.ndarray, kind: str) -> Columns:

@@ -10,12 +10,13 @@ right to the pixel. The floor sends each match to a cell at random.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from benchkit.errors import RunError, UsageError
+from benchkit.eval._matches import match_kinds
 from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.geometry.homography import transfer
 from benchkit.metrics import correspondence as scores_of
@@ -179,6 +180,10 @@ class Correspondence(Benchmark):
         """Of the lines."""
         unit = "px" if self.settings.threshold_units == "pixel" else "cells of the grid"
         return f"lines: some matches; green: right; red: off by {scores_of.AREA:g} {unit} or more"
+
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """Matches, and all keypoints."""
+        return match_kinds(self)
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side, with some matches from green (right) to red (10 pixels or cells off and more)."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchkit.errors import UsageError
-from benchkit.eval._matches import read_matches
+from benchkit.eval._matches import match_kinds, read_matches
 from benchkit.eval.base import METHOD, Benchmark, Columns, Metric
 from benchkit.geometry.pose import projected
 from benchkit.metrics import correspondence3d as scores_of
@@ -223,6 +223,10 @@ class Correspondence3D(Benchmark):
             f"lines: some matches; green: right; red: off by {self.settings.centimetres[-1]:g} cm in space or more; "
             "grey: nothing known where it starts"
         )
+
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """Matches, and all keypoints."""
+        return match_kinds(self)
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """Both views side by side, with some matches from green (right) to red (as far apart as the last distance and more)."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from benchkit.errors import UsageError
+from benchkit.eval._neighbours import draw_neighbours
 from benchkit.eval.base import Benchmark, Columns, Metric
 from benchkit.metrics import embedding as numbers_of
 from benchkit.metrics.classification import class_accuracies
@@ -106,6 +107,10 @@ class FeatureQuality(Benchmark):
         """Every class on an axis of its own."""
         labels = _labels(targets)
         return ArrayItems(targets.names, {"embedding": np.eye(labels.max() + 1, dtype=np.float32)[labels]})
+
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """The image, and those whose embeddings are nearest to its own."""
+        return {**super().kinds(), "neighbours": draw_neighbours}
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """The image under its class, if it has one."""

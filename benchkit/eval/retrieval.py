@@ -9,12 +9,13 @@ random order, by arithmetic.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from benchkit.errors import UsageError
+from benchkit.eval._neighbours import draw_neighbours
 from benchkit.eval.base import Benchmark, Columns, Metric
 from benchkit.metrics import ranking
 from benchkit.metrics.intervals import mean_defined
@@ -90,12 +91,16 @@ class Retrieval(Benchmark):
         labels = np.asarray(targets.read("label"))
         return ArrayItems(targets.names, {"embedding": np.eye(labels.max() + 1, dtype=np.float32)[labels]})
 
+    def kinds(self) -> dict[str, Callable[[Any, Any], None]]:
+        """The image, and those whose embeddings are nearest to its own."""
+        return {**super().kinds(), "neighbours": draw_neighbours}
+
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
         """The query under its class."""
         if image is not None:
             axes.imshow(image)
         axes.set_axis_off()
-        axes.set_title(target["meta"]["classes"][int(target["label"])], fontsize=8)
+        axes.set_title(target["meta"]["classes"][int(target["label"])], fontsize=8, parse_math=False)
 
 
 build = Retrieval

@@ -9,6 +9,7 @@ import numpy as np
 
 from benchkit.viz._matrix import NAMED, shares_matrix
 
+HIGHEST = 5  # scores of one item that are shown
 PAIRS = 30  # confusions that are listed where there are more classes
 
 
@@ -40,6 +41,33 @@ def _commonest(figure: Any, counts: np.ndarray, classes: Sequence[str]) -> None:
     axes.set_yticks(range(len(pairs)), labels, fontsize=7, parse_math=False)
     axes.invert_yaxis()
     axes.set_xlabel("items")
+
+
+def highest(
+    axes: Any, scores: np.ndarray, competing: np.ndarray, label: int, classes: Sequence[str], scores_are: str
+) -> None:
+    """Bars of the highest scores of one item, and of its own class's: that in green, those above it in red.
+
+    Args:
+        axes: of matplotlib.
+        scores: (K,).
+        competing: indices of the classes that may be the answer.
+        label: the true class.
+        classes: K names.
+        scores_are: what the scores are.
+    """
+    order = competing[np.argsort(-scores[competing], kind="stable")].tolist()
+    shown = order[:HIGHEST] + [label for _ in (0,) if label in order[HIGHEST:]]
+    colours = ["tab:green" if k == label else "tab:red" if scores[k] >= scores[label] else "tab:gray" for k in shown]
+    axes.barh(range(len(shown)), scores[shown], color=colours, alpha=0.6)
+    places = [f"{order.index(k) + 1}. " if k not in order[:HIGHEST] else "" for k in shown]
+    names = [place + classes[k] for place, k in zip(places, shown, strict=True)]
+    for row, name in enumerate(names):  # on the bars: there may be no room beside them
+        axes.text(0.02, row, name, transform=axes.get_yaxis_transform(), va="center", fontsize=7, parse_math=False)
+    axes.set_yticks([])
+    axes.invert_yaxis()
+    axes.set_xlabel(f"{scores_are}; green: the true class", fontsize=7, parse_math=False)
+    axes.tick_params(axis="x", labelsize=6)
 
 
 def reliability(figure: Any, items: np.ndarray, confidence: np.ndarray, accuracy: np.ndarray) -> None:

@@ -41,6 +41,29 @@ def draw_pairs(
         axes.plot(*dots.T, marker="o", markersize=3.5, linestyle="", color=MARKED, markeredgecolor="white")
 
 
+def draw_keypoints(
+    axes: Any,
+    points: tuple[np.ndarray, np.ndarray],
+    matched: tuple[np.ndarray, np.ndarray],
+    sizes: Sequence[np.ndarray],
+    views: Views,
+) -> None:
+    """All keypoints (n, 2) of two views as dots, those with a match (n,) in blue, others in orange, and how many they are.
+
+    `sizes`, `views`: as for `pairs.place`.
+    """
+    placed = place(axes, sizes, views)
+    size0, size1 = (placed.first(sizes[0]), placed.second(sizes[1]))
+    for each, found, to_axes, left, right in (
+        (points[0], matched[0], placed.first, 0.0, size0[0]),
+        (points[1], matched[1], placed.second, placed.left, size1[0]),
+    ):
+        for chosen, said in ((~found, "tab:orange"), (found, MARKED)):
+            axes.plot(*to_axes(each[chosen]).T, ".", markersize=2.5, color=said)
+        text = f"{len(each)} keypoints, {int(found.sum())} matched"
+        axes.text((left + right) / 2, 0, text, ha="center", va="bottom", fontsize=7)
+
+
 def draw_epipolar(
     axes: Any, points: np.ndarray, lines: Sequence[tuple[np.ndarray, str]], sizes: Sequence[np.ndarray], views: Views
 ) -> None:

@@ -22,6 +22,7 @@ CUT = 99  # the per cent of the pixels that the scale of errors spans; a few wil
 WIDTH = 2.6  # inches of a panel
 DPI = (100, 250)  # pixels an inch, at least and at most: as many as show every pixel of the frame
 BETWEEN = 0.7  # inches between two rows, for scales and captions
+NAMES = ("error", "prediction", "target", "target over image", "image")  # of the panels
 NAMED = 40  # classes that the legend names
 
 
@@ -92,12 +93,13 @@ def sheet(figure: Any, rows: Sequence[Row], classes: Sequence[str], title: str) 
     for line, row in zip(grid, rows, strict=True):
         line[0].set_title(row.caption, loc="left", fontsize=8, parse_math=False, pad=14)
         for axes, panel in zip(line, row.panels, strict=True):
-            _draw(axes, panel)
+            draw_panel(axes, panel)
     figure.suptitle(title, parse_math=False, fontsize=10, y=1 - 0.12 / whole, va="top")
     _legend(figure, present, classes, maps.class_colours(len(classes)))
 
 
-def _draw(axes: Any, panel: Panel) -> None:
+def draw_panel(axes: Any, panel: Panel) -> None:
+    """One picture under its name, with its scale, or what its colours mean, below."""
     axes.imshow(panel.picture, interpolation="nearest")
     axes.set_axis_off()
     axes.text(0.5, 1.01, panel.name, transform=axes.transAxes, ha="center", va="bottom", fontsize=7, parse_math=False)
