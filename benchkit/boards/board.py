@@ -27,7 +27,6 @@ class Row:
         marks: what a reader has to know beside the numbers, in words.
         experiment: the tag itself.
         first, last: the places that it shares with the rows it is not significantly different from; 0 without a value.
-        group: the letter of those rows, "" where places were not tested or there is no value.
         differences: to the baseline by metric, where one was asked for.
     """
 
@@ -49,7 +48,6 @@ class Row:
     experiment: Experiment
     first: int = 0
     last: int = 0
-    group: str = ""
     differences: Mapping[str, Difference] = dataclasses.field(default_factory=dict)
 
     @property

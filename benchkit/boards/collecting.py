@@ -20,7 +20,8 @@ def collected(
     Raises:
         RunError: a tag is damaged, and `on_error` is not given.
     """
-    found, apart = [], {}
+    found: list[Experiment] = []
+    apart: dict[str, str] = {}
     for folder in outputs.folders(benchmark):
         if tags and not any(fnmatch.fnmatchcase(folder.name, tag) for tag in tags):
             continue

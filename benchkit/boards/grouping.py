@@ -1,4 +1,4 @@
-"""Scored tags of one benchmark by the protocol they follow: a board for each that two or more share; the others apart, and why."""
+"""Scored tags of one benchmark by the protocol they follow: a board for each that some share; the others apart, and why."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit.boards.board import Row
-from benchkit.boards.marks import marks
+from benchkit.experiments.marks import marks
 from benchkit.experiments.experiment import Experiment
 
 FEATURES = "features"  # features.h5, and the parts in features/

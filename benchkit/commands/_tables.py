@@ -10,6 +10,7 @@ from typing import Any
 
 from benchkit.errors import printable, some
 from benchkit.experiments.experiment import ranked_by
+from benchkit.experiments.marks import beats_floor, seen_data
 from benchkit.provenance.identity import unequal_fields
 
 SOME = 5  # names that a line shows
@@ -98,9 +99,8 @@ def _about_data(record: Mapping[str, Any]) -> list[str]:
     across, two = data["duplicates"]["across_splits"], data["duplicates"]["two_labels"]
     if across or two:
         said.append(f"photos in train and test: {across}, under two labels: {two}")
-    seen = set(record["about"].get("pretrained_on", [])) & set(data["overlaps"])
-    if seen:
-        said.append(f"the model's training overlaps with this data ({_some(sorted(seen))})")
+    if seen := seen_data(record):
+        said.append(f"the model's training overlaps with this data ({_some(seen)})")
     return said
 
 
@@ -112,14 +112,6 @@ def _about_scores(record: Mapping[str, Any]) -> list[str]:
     if not beats_floor(headline):
         said.append(f"{name} does not beat its floor: an answer that looks at no image scores as well")
     return [*said, *without_flagged(record)]
-
-
-def beats_floor(score: Mapping[str, Any]) -> bool:
-    """Whether a score is better than its floor; so where it has none."""
-    value, floor = score["value"], score["floor"]
-    if value is None or floor is None or score["better"] == "neither":
-        return True
-    return bool(value > floor if score["better"] == "higher" else value < floor)
 
 
 def without_flagged(record: Mapping[str, Any]) -> list[str]:
