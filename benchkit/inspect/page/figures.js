@@ -1,0 +1,102 @@
+// Figures of matplotlib (mpl.js) in frames that the page lays out.
+const figures = new Map(); // key -> { figure, frame }
+const SCATTER = 0;
+const MARGIN = 16; // px between the scatter and the lower edge of the window
+
+mpl.extensions = ["png", "pdf", "svg"];
+mpl.default_extension = "png";
+
+export function figureOf(element) {
+  const frame = element?.closest?.(".frame");
+  const key = frame ? Number(frame.dataset.key) : SCATTER;
+  return figures.get(key)?.figure;
+}
+
+export function openFigure(key, title, size, { socket, picture, close }) {
+  const before = figures.get(key)?.frame;
+  const frame = element("section", "frame");
+  frame.dataset.key = key;
+  if (before) before.replaceWith(frame);
+  else document.getElementById(key === SCATTER ? "scatter" : "frames").append(frame);
+  const figure = new mpl.figure(key, socket, (_, format) => save(picture(format)), frame);
+  figures.set(key, { figure, frame, shape: size[1] / size[0] });
+  dress(figure, frame, title, key === SCATTER ? null : close);
+  acknowledge(figure);
+  layOut();
+  if (key !== SCATTER && !before) frame.scrollIntoView({ block: "nearest" });
+}
+
+export function closeFigure(key) {
+  figures.get(key)?.figure.resizeObserverInstance.disconnect();
+  figures.get(key)?.frame.remove();
+  figures.delete(key);
+  layOut();
+}
+
+function element(tag, name, text = "") {
+  const made = document.createElement(tag);
+  made.className = name;
+  made.textContent = text;
+  return made;
+}
+
+// A head of our own above the canvas; mpl.js writes new titles into it.
+function dress(figure, frame, title, close) {
+  const head = element("div", "head");
+  const label = element("h2", "title", title);
+  head.append(label);
+  if (close) {
+    const button = element("button", "close", "\u00d7");
+    button.title = "close (delete)";
+    button.addEventListener("click", close);
+    head.append(button);
+  }
+  figure.header.parentElement.remove();
+  figure.header = label;
+  figure.root.className = "figure";
+  figure.root.removeAttribute("style");
+  frame.prepend(head);
+  const canvas = figure.canvas_div;
+  canvas.classList.add("canvas");
+  // A new figure takes the focus like a new window does, but not from someone who types, and without scrolling.
+  canvas.focus = () => typing() || HTMLElement.prototype.focus.call(canvas, { preventScroll: true });
+  // The page decides how large a canvas is: told the server's size, it answers with its own.
+  figure._resize_canvas = (width, height, forward) => {
+    if (!forward) return;
+    figure.resizeObserverInstance.unobserve(canvas);
+    figure.resizeObserverInstance.observe(canvas);
+  };
+}
+
+function typing() {
+  return Boolean(document.activeElement?.matches("input[type=search]"));
+}
+
+// mpl.js acknowledges a picture when it arrives; the server needs to know when it is drawn.
+function acknowledge(figure) {
+  const drawn = () => figure.ws.readyState === WebSocket.OPEN && figure.send_message("ack", {});
+  figure.updated_canvas_event = () => {};
+  figure.imageObj.addEventListener("load", drawn);
+  figure.imageObj.addEventListener("error", drawn);
+}
+
+function save(address) {
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = "";
+  link.click();
+}
+
+function layOut() {
+  document.body.classList.toggle("beside", figures.size > 1);
+  for (const [key, { figure, frame, shape }] of figures) {
+    const width = frame.clientWidth;
+    const canvas = figure.canvas_div;
+    canvas.style.width = "";
+    const room = window.innerHeight - canvas.getBoundingClientRect().top - window.scrollY - figure.root.lastChild.offsetHeight - MARGIN;
+    canvas.style.height = (key === SCATTER ? Math.max(320, Math.min(room, width)) : Math.max(160, width * shape)) + "px";
+  }
+}
+
+new ResizeObserver(layOut).observe(document.body);
+window.addEventListener("resize", layOut);

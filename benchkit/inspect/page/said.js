@@ -1,0 +1,21 @@
+// What the viewer says, as text: the newest first; errors stay until they are put away.
+const MOST = 3;
+const STAYS = 8000; // ms
+
+export function say(text, error) {
+  const list = document.getElementById("said");
+  for (const same of [...list.children].filter((each) => each.firstChild.textContent === text)) same.remove();
+  const line = document.createElement("li");
+  const words = document.createElement("span");
+  words.textContent = text;
+  const button = document.createElement("button");
+  button.className = "close";
+  button.textContent = "\u00d7";
+  button.title = "put away";
+  button.addEventListener("click", () => line.remove());
+  line.classList.toggle("error", Boolean(error));
+  line.append(words, button);
+  list.prepend(line);
+  while (list.children.length > MOST) list.lastChild.remove();
+  if (!error) setTimeout(() => line.remove(), STAYS);
+}

@@ -1,0 +1,89 @@
+// The toolbar: it shows what the viewer offers (`choices`) and tells it what was chosen. All words from files are text.
+let chosen = []; // names of the selected items
+
+export function wire(act) {
+  for (const select of document.querySelectorAll("select[data-choice]"))
+    select.addEventListener("change", () => {
+      act(select.dataset.choice, { to: select.value });
+      select.blur(); // so that the next key is the viewer's
+    });
+  for (const flag of document.querySelectorAll("input[data-flag]"))
+    flag.addEventListener("change", () => act(flag.dataset.flag));
+  for (const button of document.querySelectorAll("button[data-act]"))
+    button.addEventListener("click", () => act(button.dataset.act));
+  const search = document.getElementById("search");
+  search.addEventListener("search", () => act("search", { text: search.value }));
+  search.addEventListener("keydown", (event) => event.key === "Escape" && search.blur());
+  document.getElementById("select").addEventListener("click", () => act("select"));
+  document.getElementById("save").addEventListener("click", saveNames);
+  document.getElementById("experiments").addEventListener("change", (event) => act("toggle", { tag: event.target.value }));
+  const keys = document.getElementById("keys-button");
+  keys.addEventListener("click", () => {
+    const list = document.getElementById("keys");
+    list.hidden = !list.hidden;
+    keys.setAttribute("aria-expanded", String(!list.hidden));
+  });
+}
+
+export function fill(choices) {
+  document.title = `${choices.benchmark} - benchkit inspect`;
+  document.getElementById("benchmark").textContent = choices.benchmark;
+  for (const select of document.querySelectorAll("select[data-choice]"))
+    fillSelect(select, choices[select.dataset.from] ?? [], choices[select.dataset.choice]);
+  for (const flag of document.querySelectorAll("input[data-flag]")) flag.checked = Boolean(choices[flag.dataset.flag]);
+  fillExperiments(choices.experiments);
+  fillKeys(choices.keys ?? {});
+  const search = document.getElementById("search");
+  if (document.activeElement !== search) search.value = choices.search ?? "";
+  document.getElementById("select").setAttribute("aria-pressed", String(Boolean(choices.selecting)));
+  chosen = choices.selected ?? [];
+  const save = document.getElementById("save");
+  save.hidden = chosen.length === 0;
+  save.textContent = `save ${chosen.length} ${chosen.length === 1 ? "name" : "names"}`;
+}
+
+// Options are a list of values, or an object of values and what they say.
+function fillSelect(select, options, value) {
+  const pairs = Array.isArray(options) ? options.map((each) => [each, each]) : Object.entries(options);
+  select.replaceChildren(...pairs.map(([each, text]) => new Option(text, each)));
+  select.value = value;
+  if (select.selectedIndex < 0) select.selectedIndex = 0;
+  select.parentElement.hidden = pairs.length < 2;
+}
+
+function fillExperiments(experiments) {
+  const box = document.getElementById("experiments");
+  const focused = document.activeElement?.value;
+  box.replaceChildren(
+    ...experiments.map(({ tag, visible, color }) => {
+      const label = document.createElement("label");
+      const check = document.createElement("input");
+      check.type = "checkbox";
+      check.value = tag;
+      check.checked = visible;
+      const swatch = document.createElement("i");
+      if (color) swatch.style.background = color;
+      label.append(check, swatch, tag);
+      if (focused === tag) queueMicrotask(() => check.focus());
+      return label;
+    }),
+  );
+}
+
+function fillKeys(keys) {
+  const terms = Object.entries(keys).flatMap(([key, text]) => {
+    const [term, meaning] = [document.createElement("dt"), document.createElement("dd")];
+    term.textContent = key;
+    meaning.textContent = text;
+    return [term, meaning];
+  });
+  document.getElementById("keys").replaceChildren(...terms);
+}
+
+function saveNames() {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([chosen.join("\n") + "\n"], { type: "text/plain" }));
+  link.download = "names.txt";
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
