@@ -19,10 +19,31 @@ from benchkit.experiments.experiment import Experiment
 from benchkit.metrics.intervals import Columns, Interval, Summary, bootstrap
 from benchkit.metrics.paired import holm, intervals, mcnemar, permuted, permuted_mean
 
-RESAMPLES = 1000  # as for the interval of a single score
-PERMUTATIONS = 9999  # of a mean
-SET_PERMUTATIONS = 999  # of a score of the whole set, which is made anew for each
+PER_TEST = 40  # permutations for each of several tests: p after Holm's correction can then be as small as .025
 LEVEL = 0.05  # p below which a difference is called significant
+
+
+@dataclasses.dataclass(frozen=True)
+class Chance:
+    """How often chance is tried, and its only source: equal experiments and chances give equal numbers.
+
+    Attributes:
+        resamples: of the bootstrap; 0: no interval.
+        permutations: of a mean over items; all ways to swap are tried where there are no more.
+        set_permutations: of a score of the whole set, which is made anew for each.
+        seed: of both.
+    """
+
+    resamples: int = 1000  # as for the interval of a single score
+    permutations: int = 9999
+    set_permutations: int = 999
+    seed: int = 0
+
+    def for_tests(self, count: int) -> Chance:
+        """With permutations enough for so many tests, as the smallest p that n of them can give is 1 / (n + 1)."""
+        least = PER_TEST * count
+        more = {"permutations": max(self.permutations, least), "set_permutations": max(self.set_permutations, least)}
+        return dataclasses.replace(self, **more)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +108,7 @@ def difference(
     second: Experiment,
     metric: str,
     *,
-    resamples: int = RESAMPLES,
+    resamples: int = Chance.resamples,
     permutations: int | None = None,
     seed: int = 0,
 ) -> Difference:
@@ -98,17 +119,15 @@ def difference(
     Args:
         first, second: the difference is the second's score minus the first's.
         metric: name of one of the family's metrics.
-        resamples: of the bootstrap.
-        permutations: default: 9999 for a mean over items, 999 for a score of the whole set; all ways to swap are tried
-            where there are no more.
-        seed: the only source of chance: equal experiments and seeds give equal numbers.
+        resamples, seed: see `Chance`.
+        permutations: default 9999 for a mean over items, 999 for a score of the whole set.
 
     Raises:
         UsageError: the metric does not exist, or they have no item in common.
     """
-    wanted = metric_named(first.family, metric)
-    aligned = Aligned([first, second])
-    return differences(aligned, (0, 1), [wanted], resamples=resamples, permutations=permutations, seed=seed)[0]
+    both = {} if permutations is None else {"permutations": permutations, "set_permutations": permutations}
+    chance = Chance(resamples=resamples, seed=seed, **both)
+    return differences(Aligned([first, second]), (0, 1), [metric_named(first.family, metric)], chance)[0]
 
 
 def metric_named(family: Benchmark, name: str) -> Metric:
@@ -126,30 +145,21 @@ def metric_named(family: Benchmark, name: str) -> Metric:
     return (exact or alike)[0]
 
 
-def differences(
-    aligned: Aligned,
-    pair: tuple[int, int],
-    metrics: Sequence[Metric],
-    *,
-    resamples: int = RESAMPLES,
-    permutations: int | None = None,
-    seed: int = 0,
-) -> list[Difference]:
+def differences(aligned: Aligned, pair: tuple[int, int], metrics: Sequence[Metric], chance: Chance) -> list[Difference]:
     """The difference of two of several experiments in each metric; those of whole sets share their resamples.
 
     Args:
         aligned: the experiments.
         pair: places of the first and of the second.
         metrics: of their family.
-        resamples, permutations, seed: see `difference`.
+        chance: see `Chance`.
     """
     sides = [aligned.columns[place] for place in pair]
     means = [each for each in metrics if all(each.column in side for side in sides)]
-    n_swaps = permutations or PERMUTATIONS
-    found = {each.name: _of_mean(aligned, pair, each, resamples, n_swaps, seed) for each in means}
+    found = {each.name: _of_mean(aligned, pair, each, chance) for each in means}
     others = [each for each in metrics if each.name not in found]
     if others:
-        found |= _of_sets(aligned, pair, others, resamples, permutations or SET_PERMUTATIONS, seed)
+        found |= _of_sets(aligned, pair, others, chance)
     return [found[each.name] for each in metrics]
 
 
@@ -159,9 +169,7 @@ def adjusted(found: Sequence[Difference]) -> list[Difference]:
     return [dataclasses.replace(each, adjusted=p) for each, p in zip(found, ps, strict=True)]
 
 
-def _of_mean(
-    aligned: Aligned, pair: tuple[int, int], metric: Metric, resamples: int, permutations: int, seed: int
-) -> Difference:
+def _of_mean(aligned: Aligned, pair: tuple[int, int], metric: Metric, chance: Chance) -> Difference:
     one, other = (aligned.columns[place][metric.column].astype(np.float64) for place in pair)
     known = np.isfinite(one) & np.isfinite(other)
     one, other = one[known], other[known]
@@ -172,16 +180,23 @@ def _of_mean(
     if not len(one):
         return dataclasses.replace(found, n_undefined=left_out)
     apart = other - one
-    drawn = bootstrap({"": apart}, lambda c: {"": float(c[""].mean())}, n_resamples=resamples, seed=seed, groups=groups)
-    low, high = drawn[""] or (None, None)
-    p = permuted_mean(apart, permutations=permutations, seed=seed, groups=groups)
+    low, high = _mean_interval(apart, groups, chance) or (None, None)
+    p = permuted_mean(apart, permutations=chance.permutations, seed=chance.seed, groups=groups)
     both = np.concatenate([one, other])
     test = McNemar(*mcnemar(one, other)) if ((both == 0) | (both == 1)).all() else None
     return dataclasses.replace(found, low=low, high=high, p=p, n_undefined=left_out, mcnemar=test)
 
 
+def _mean_interval(values: np.ndarray, groups: np.ndarray | None, chance: Chance) -> Interval | None:
+    def mean(columns: Columns) -> Summary:
+        return {"mean": float(columns["values"].mean())}
+
+    drawn = {"values": values}
+    return bootstrap(drawn, mean, n_resamples=chance.resamples, seed=chance.seed, groups=groups)["mean"]
+
+
 def _of_sets(
-    aligned: Aligned, pair: tuple[int, int], metrics: Sequence[Metric], resamples: int, permutations: int, seed: int
+    aligned: Aligned, pair: tuple[int, int], metrics: Sequence[Metric], chance: Chance
 ) -> dict[str, Difference]:
     """Of metrics that are no mean of a column: made anew by the family's `summarize` each time."""
     family = aligned.experiments[0].family
@@ -194,8 +209,9 @@ def _of_sets(
     around: dict[str, Interval | None] = {}
     ps: dict[str, float | None] = {}
     if names:
-        around = intervals(first, second, summarize, resamples=resamples, seed=seed, groups=aligned.groups)
-        ps = permuted(first, second, summarize, permutations=permutations, seed=seed, groups=aligned.groups)
+        n_swaps, seed, groups = chance.set_permutations, chance.seed, aligned.groups
+        around = intervals(first, second, summarize, resamples=chance.resamples, seed=seed, groups=groups)
+        ps = permuted(first, second, summarize, permutations=n_swaps, seed=seed, groups=groups)
     found = {}
     for each in metrics:
         low, high = around.get(each.name) or (None, None)

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
-from benchkit.compare.differences import LEVEL
+from benchkit.compare.aligned import Aligned
+from benchkit.compare.differences import LEVEL, Chance, differences
+from benchkit.eval.base import Metric
+
+
+def ranked(aligned: Aligned, metric: Metric, chance: Chance) -> list[list[int]]:
+    """`tied_groups` of experiments by a metric of theirs: one test for each, over the common items."""
+    count = len(aligned.experiments)
+    alone = dataclasses.replace(chance.for_tests(count * (count - 1) // 2), resamples=0)
+
+    def p(one: int, other: int) -> float | None:
+        return differences(aligned, (one, other), [metric], alone)[0].p
+
+    return tied_groups([aligned.score(place, metric) for place in range(count)], metric.better, p)
 
 
 def tied_groups(scores: Sequence[float | None], better: str, p: Callable[[int, int], float | None]) -> list[list[int]]:

@@ -1,0 +1,179 @@
+"""A comparison as rows of tables and lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from benchkit.errors import printable, some
+
+if TYPE_CHECKING:
+    from benchkit.compare.comparison import Comparison, Pair
+    from benchkit.compare.differences import Difference
+    from benchkit.compare.items import Item
+
+FEW = 20  # units below which the interval is said to be too narrow
+NAMES = 3  # items that a line names
+SIDES = {"first": "A is better", "second": "B is better"}
+Table = tuple[list[str], list[list[str]]]
+
+
+def differences_table(comparison: Comparison, digits: bool = False) -> Table:
+    """Header and one row per pair and metric. `digits`: all of them, and nothing where undefined, as for CSV."""
+    show, signed, chance = (_digits, _digits, _digits) if digits else (_number, _signed, _p)
+    names = {"metric": "metric (better)", "A": "A", "B": "B", "value": "B - A", "low": "low", "high": "high"}
+    header = ["B is", *names.values(), "p", "p (Holm)", "verdict", "items"]
+    rows = []
+    for pair in comparison.pairs:
+        for each in pair.differences.values():
+            unit = f" {each.unit}" if each.unit else ""
+            about = [
+                printable(pair.second),
+                f"{each.metric}{unit} ({each.better})",
+                show(each.first),
+                show(each.second),
+            ]
+            apart = [signed(each.value), signed(each.low), signed(each.high), chance(each.p), chance(each.adjusted)]
+            rows.append([*about, *apart, verdict(each), str(each.n_items)])
+    several = len(comparison.pairs) > 1 or digits
+    return (header, rows) if several else (header[1:], [row[1:] for row in rows])
+
+
+def verdict(difference: Difference) -> str:
+    """Which side is better, as far as is shown; "" of a metric that only informs, or was not tested."""
+    if difference.better == "neither" or difference.p is None:
+        return ""
+    return SIDES.get(difference.winner, "") if difference.significant else "no difference shown"
+
+
+def wins_table(comparison: Comparison) -> Table | None:
+    """Shares of items on which the row's tag beats the column's, ties in brackets; None where there is no such table."""
+    found = comparison.wins
+    if found is None:
+        return None
+    header = ["wins over", *map(printable, comparison.tags)]
+    rows = []
+    for row, tag in enumerate(comparison.tags):
+        cells = [
+            "" if row == column else "n/a" if not found.counts[row, column] else _share(*each)
+            for column, each in enumerate(zip(found.shares[row], found.ties[row], strict=True))
+        ]
+        rows.append([printable(tag), *cells])
+    return header, rows
+
+
+def _share(wins: float, ties: float) -> str:
+    return f"{wins:.1%} ({ties:.1%} ties)"
+
+
+def head(comparison: Comparison) -> str:
+    """Which tags A and B are."""
+    second = printable(comparison.tags[1]) if len(comparison.tags) == 2 else "the tag of the row"
+    return f"{comparison.benchmark}: A is {printable(comparison.tags[0])}, B is {second}"
+
+
+def lines(comparison: Comparison) -> list[str]:
+    """What a reader must know beside the numbers, a line each."""
+    return [
+        *_about_items(comparison),
+        *_about_tests(comparison),
+        *_about_ranking(comparison),
+        *(line for pair in comparison.pairs for line in _about_flips(comparison, pair)),
+        *gate_lines(comparison),
+    ]
+
+
+def _about_items(comparison: Comparison) -> Iterator[str]:
+    alone = {tag: names for tag, names in comparison.alone.items() if names}
+    how = "each on its own" if comparison.n_groups is None else f"drawn and swapped as {comparison.n_groups} groups"
+    yield f"items: {comparison.n_items} that all tags have, {how}"
+    for tag, names in alone.items():
+        shown = some((printable(name, 80) for name in names), NAMES)
+        yield f"left out, as not all tags have them: {len(names)} of {printable(tag)} ({shown})"
+    if alone:
+        yield "scores are over the common items, each as it was scored among all items of its own tag"
+    for pair in comparison.pairs:
+        odd = [f"{each.metric} {each.n_undefined}" for each in pair.differences.values() if each.n_undefined]
+        if odd:
+            yield f"left out, as A or B has no value ({_b(comparison, pair)}): {', '.join(odd)}"
+    n_units = min(each.n_units for pair in comparison.pairs for each in pair.differences.values())
+    if n_units < FEW:
+        yield f"with as few as {n_units} {'items' if comparison.n_groups is None else 'groups'} intervals are too narrow"
+
+
+def _b(comparison: Comparison, pair: Pair) -> str:
+    return f"B is {printable(pair.second)}" if len(comparison.pairs) > 1 else "see items"
+
+
+def _about_tests(comparison: Comparison) -> Iterator[str]:
+    chance, found = comparison.chance, [each for pair in comparison.pairs for each in pair.differences.values()]
+    yield f"low and high: 95 % interval of B - A, paired percentile bootstrap, {chance.resamples} resamples, of each alone"
+    if comparison.n_tests:
+        yield (
+            f"p: two-sided, paired permutation ({chance.permutations} swaps of a mean, {chance.set_permutations} of a score of "
+            "the whole set; all there are where they are fewer)"
+        )
+        yield f"p (Holm): for all {comparison.n_tests} tests shown here; a side is called better where it is below .05"
+    untested = [each.metric for each in found if each.value is not None and each.p is None and each.better != "neither"]
+    if untested:
+        yield f"no interval and no p, as items do not tell it: {', '.join(dict.fromkeys(untested))}"
+    for pair in comparison.pairs:
+        tests = [(each.metric, each.mcnemar) for each in pair.differences.values() if each.mcnemar]
+        shown = [f"{name} only A {t.only_first}, only B {t.only_second}, p {_p(t.p)}" for name, t in tests]
+        if shown:
+            which = f" (B is {printable(pair.second)})" if len(comparison.pairs) > 1 else ""
+            yield f"McNemar, exact, items right in one alone{which}: {'; '.join(shown)}"
+
+
+def _about_ranking(comparison: Comparison) -> Iterator[str]:
+    if not comparison.groups:
+        return
+    places = []
+    place = 1
+    for group in comparison.groups:
+        places.append(f"{place}. {' = '.join(map(printable, group))}")
+        place += len(group)
+    yield f"ranking by {comparison.headline}: {'; '.join(places)}"
+    yield (
+        "  = joins tags by score of which none is significantly worse than the first of them (p < .05 after Bonferroni's "
+        "correction for all pairs)"
+    )
+
+
+def _about_flips(comparison: Comparison, pair: Pair) -> Iterator[str]:
+    found = pair.flips
+    if found is None:
+        return
+    which = f" (B is {printable(pair.second)})" if len(comparison.pairs) > 1 else ""
+    for side, items in (("B gains most", found.gained), ("B loses most", found.lost)):
+        if items:
+            yield f"{side} in {found.column}{which}, A -> B: {', '.join(map(_item, items))}"
+
+
+def _item(item: Item) -> str:
+    return f"{printable(item.name, 80)} {item.first:.3g} -> {item.second:.3g}"
+
+
+def gate_lines(comparison: Comparison) -> list[str]:
+    """How every gate ended, for each pair."""
+    return [
+        f"gate {printable(each.gate.text, 200)!r}, B is {printable(each.pair.second)}: "
+        + (f"FAILED: {each.failure}" if each.failure else "passed")
+        for each in comparison.endings
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.4f}"
+
+
+def _signed(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:+.4f}" if round(value, 4) else "0.0000"
+
+
+def _p(value: float | None) -> str:
+    return "<.0001" if value is not None and 0 < value < 5e-5 else _number(value)
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
