@@ -20,6 +20,7 @@ def boards_of(
     benchmarks: Sequence[str] = (),
     tags: Sequence[str] = (),
     on_error: Callable[[BenchkitError], None] | None = None,
+    tied: bool = True,
 ) -> list[Board]:
     """Boards of scored tags by level, family and instance, those with most tags first.
 
@@ -27,6 +28,7 @@ def boards_of(
         outputs: where the tags lie.
         benchmarks: names of instances, families or levels (high, mid, low, geometry); none: everything that is there.
         tags: only these; a tag with * stands for all that fit. None: all.
+        tied: test which rows share a place; else they are numbered.
         on_error: takes the error of a tag that cannot be read, which then stands in `Board.apart`; without it, it is raised.
 
     Raises:
@@ -37,4 +39,4 @@ def boards_of(
     for instance in chosen_benchmarks(outputs, benchmarks):
         experiments, apart = collected(outputs, instance.name, tags, on_error)
         found += grouped(instance, experiments, apart)
-    return placed(found)
+    return placed(found, tied)

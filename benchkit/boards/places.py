@@ -1,10 +1,9 @@
-"""Which rows of a board share a place: those that are not significantly worse than the best of them.
+"""Which rows of a board share a place: those that are not significantly worse than the best of them (`compare.ranking`).
 
-Down the board each row is tested once, against the best row of the group above it, by the paired permutation test of
-`compare.differences`. If it is significantly worse a new group begins with it. A board of n rows makes n - 1 tests, so p is
-multiplied by n - 1 (Bonferroni): which rows are tested depends on the results before, so Holm's smaller factors would not hold.
-Two shortcuts save time and change no answer that is not borderline: intervals so far apart that no pairing could make the
-difference insignificant are not tested, and a test whose first permutations say that chance does it often is not continued.
+A board asks for a test for each row, so what takes long is told in another way. Scores whose own intervals are so far apart
+that no pairing could make the difference insignificant are not tested. Scores of a whole set (mIoU, an area under a curve),
+whose permutations would take minutes at the small p that many rows call for, are tested by the paired bootstrap's standard
+error and a normal distribution, where there are items or groups enough for that. All others: paired permutations.
 """
 
 from __future__ import annotations
@@ -14,22 +13,27 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 from benchkit.boards.board import Board, Row
-from benchkit.compare.differences import LEVEL, Difference, difference
+from benchkit.compare.differences import LEVEL, Chance, difference, metric_named
+from benchkit.compare.ranking import tied_groups
 from benchkit.errors import UsageError, reason
 from benchkit.progress import Progress
 
 WIDTH = 1.96  # standard errors from a score to an end of its 95 % interval
-MANY = 30  # units from which an interval is trusted to be nearly that of a normal distribution
-FIRST = 99  # permutations after which a test may stop
-OFTEN = 0.15  # p at which it does; the chance to stop a test whose p is .05 is below 1 in 4,000
+MANY = 30  # items or groups from which an interval is taken for nearly that of a normal distribution
+RESAMPLES = 200  # of a standard error, which is then within about 5 % of that of many more
 
 
 class Untestable(Exception):
     """Two rows cannot be paired, or rows do not tell the metric."""
 
 
-def placed(boards: Sequence[Board]) -> list[Board]:
-    """The boards with places, first to last of each group. A progress line appears where it takes long."""
+def placed(boards: Sequence[Board], tied: bool = True) -> list[Board]:
+    """The boards with places, first to last of each group; equal values alone share one if not `tied`.
+
+    A progress line appears where it takes long.
+    """
+    if not tied:
+        return [_with_places(board, _equal(_valued(board)), "") for board in boards]
     progress = Progress(sum(max(len(_valued(board)) - 1, 0) for board in boards), "comparing", "rows")
     try:
         return [_placed(board, progress) for board in boards]
@@ -39,14 +43,25 @@ def placed(boards: Sequence[Board]) -> list[Board]:
 
 def _placed(board: Board, progress: Progress) -> Board:
     rows = _valued(board)
+    pairs = len(rows) * (len(rows) - 1) // 2
+
+    def p(best: int, other: int) -> float:
+        found = _p(rows[best], rows[other], board.metric, pairs)
+        progress.advance()
+        return found
+
     try:
-        starts, untested = _starts(rows, board, progress), ""
+        groups, untested = tied_groups([row.value for row in rows], board.better, p), ""
     except Untestable as error:
-        starts, untested = [k for k, row in enumerate(rows) if k == 0 or row.value != rows[k - 1].value], str(error)
-    ends = [*starts[1:], len(rows)]
-    spans = [(start + 1, end) for start, end in zip(starts, ends, strict=False) for _ in range(start, end)]
-    found = [dataclasses.replace(row, first=a, last=b) for row, (a, b) in zip(rows, spans, strict=True)]
-    return dataclasses.replace(board, rows=(*found, *board.rows[len(rows) :]), untested=untested)
+        groups, untested = _equal(rows), str(error)
+    return _with_places(board, groups, untested)
+
+
+def _with_places(board: Board, groups: Sequence[Sequence[int]], untested: str) -> Board:
+    rows = [
+        dataclasses.replace(board.rows[n], first=group[0] + 1, last=group[-1] + 1) for group in groups for n in group
+    ]
+    return dataclasses.replace(board, rows=(*rows, *board.rows[len(rows) :]), untested=untested)
 
 
 def _valued(board: Board) -> list[Row]:
@@ -54,38 +69,45 @@ def _valued(board: Board) -> list[Row]:
     return [row for row in board.rows if row.value is not None]
 
 
-def _starts(rows: Sequence[Row], board: Board, progress: Progress) -> list[int]:
-    """Numbers of the rows with which a group begins."""
-    starts = [0] if rows else []
-    for number in range(1, len(rows)):
-        if _worse(rows[starts[-1]], rows[number], board, len(rows) - 1):
-            starts.append(number)
-        progress.advance()
-    return starts
+def _equal(rows: Sequence[Row]) -> list[list[int]]:
+    """Numbers of rows by value."""
+    groups: dict[float | None, list[int]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault(row.value, []).append(number)
+    return list(groups.values())
 
 
-def _worse(best: Row, row: Row, board: Board, tests: int) -> bool:
-    """Whether a row is significantly worse than a better one, on a board that makes so many tests.
+def _p(best: Row, row: Row, metric: str, tests: int) -> float:
+    """p of the difference of two rows, for a board with so many pairs.
 
     Raises:
         Untestable: nothing tells.
     """
-    if _far(best, row, LEVEL / tests):
-        return True
-    found = _tested(best, row, board.metric, FIRST)
-    if found.p is None:
-        raise Untestable(f"single items do not tell how far two values of {board.metric} are apart by chance")
-    if found.p >= OFTEN:
-        return False
-    p = _tested(best, row, board.metric, None).p
-    return p is not None and p * tests < LEVEL
-
-
-def _tested(best: Row, row: Row, metric: str, permutations: int | None) -> Difference:
+    units = _units(best)
+    if units >= MANY and _far(best, row, LEVEL / tests):
+        return 0.0
     try:
-        return difference(best.experiment, row.experiment, metric, resamples=0, permutations=permutations)
+        p = (
+            _normal(best, row, metric)
+            if _of_set(best, metric) and units >= MANY
+            else _permuted(best, row, metric, tests)
+        )
     except UsageError as error:
         raise Untestable(reason(error)) from error
+    if p is None:
+        raise Untestable(f"single items do not tell by how much chance changes {metric}")
+    return p
+
+
+def _of_set(row: Row, metric: str) -> bool:
+    """Whether a metric is no mean over items."""
+    return metric_named(row.experiment.family, metric).column not in row.experiment.columns
+
+
+def _units(row: Row) -> int:
+    """Groups of a row's items; an item without one stands alone."""
+    labels = row.experiment.group
+    return labels.count("") + len({label for label in labels if label})
 
 
 def _far(best: Row, row: Row, level: float) -> bool:
@@ -93,16 +115,27 @@ def _far(best: Row, row: Row, level: float) -> bool:
 
     The standard error of a difference is at most the sum of both standard errors, which the intervals tell.
     """
-    if best.value is None or row.value is None or _units(best) < MANY:
+    if best.value is None or row.value is None:
         return False
     ends = (best.low, row.high) if best.value > row.value else (best.high, row.low)
     if ends[0] is None or ends[1] is None:
         return False
-    errors = (abs(best.value - ends[0]) + abs(row.value - ends[1])) / WIDTH
-    return 0 < errors * NormalDist().inv_cdf(1 - level / 2) < abs(best.value - row.value)
+    error = (abs(best.value - ends[0]) + abs(row.value - ends[1])) / WIDTH
+    return 0 < error * NormalDist().inv_cdf(1 - level / 2) < abs(best.value - row.value)
 
 
-def _units(row: Row) -> int:
-    """Groups of a row's items; an item without one stands alone."""
-    labels = row.experiment.group
-    return labels.count("") + len({label for label in labels if label})
+def _permuted(best: Row, row: Row, metric: str, tests: int) -> float | None:
+    chance = Chance().for_tests(tests)
+    count = chance.set_permutations if _of_set(best, metric) else chance.permutations
+    return difference(best.experiment, row.experiment, metric, resamples=0, permutations=count).p
+
+
+def _normal(best: Row, row: Row, metric: str) -> float | None:
+    """Two-sided p of a difference as large as this, in standard errors of the paired bootstrap."""
+    found = difference(best.experiment, row.experiment, metric, resamples=RESAMPLES, permutations=1)
+    if found.value is None or found.low is None or found.high is None:
+        return None
+    error = (found.high - found.low) / (2 * WIDTH)
+    if error == 0:
+        return float(found.value == 0)
+    return 2 * NormalDist().cdf(-abs(found.value) / error)

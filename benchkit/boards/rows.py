@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchkit.boards.board import Row
-from benchkit.experiments.marks import marks
 from benchkit.experiments.experiment import Experiment
+from benchkit.experiments.marks import marks
 
 FEATURES = "features"  # features.h5, and the parts in features/
 PREDICTIONS = "predictions.h5"

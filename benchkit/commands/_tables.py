@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from benchkit.errors import printable, some
-from benchkit.experiments.experiment import ranked_by
 from benchkit.experiments.marks import beats_floor, seen_data
 from benchkit.provenance.identity import unequal_fields
 
@@ -17,6 +16,7 @@ SOME = 5  # names that a line shows
 FORMATS = ("table", "markdown", "latex", "csv")
 _NUMERIC = ("value", "low", "high", "floor", "ceiling")
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}  # other signs in LaTeX's own encoding
 _LATEX |= {c: "\\" + c for c in "%&_#${}"}
 
 
@@ -57,6 +57,9 @@ def notes(record: Mapping[str, Any]) -> str:
 
 def apart(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """For each benchmark in a table, which of its experiments follow another protocol than the first, and in what."""
+
+    from benchkit.experiments.experiment import ranked_by
+
     said = []
     for benchmark in dict.fromkeys(r["benchmark"] for r in records):
         first, *others = [r for r in records if r["benchmark"] == benchmark]
@@ -129,20 +132,54 @@ def _some(names: Iterable[str]) -> str:
     return some(map(printable, names), SOME)
 
 
-def render(header: Sequence[str], rows: Sequence[Sequence[str]], style: str) -> str:
-    """A table as text in one of FORMATS."""
+def render(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    style: str,
+    numeric: Collection[str] = _NUMERIC,
+    bold: Collection[tuple[int, int]] = (),
+    rules: bool = False,
+) -> str:
+    """A table as text in one of FORMATS.
+
+    Args:
+        header, rows: cells as they read; they are escaped here.
+        style: of FORMATS.
+        numeric: columns of numbers, by header: never cut, and on the right in terminals.
+        bold: (row, column) of cells that stand out in Markdown and LaTeX.
+        rules: LaTeX with the rules of the package booktabs, and columns of numbers on the right.
+    """
     if style == "csv":
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows([header, *rows])
         return buffer.getvalue().rstrip("\n")
     if style == "markdown":
-        lines = [[_markdown(cell) for cell in line] for line in (header, *rows)]
+        lines = [[_markdown(cell) for cell in header], *_bold(rows, bold, _markdown, "**{}**")]
         lines.insert(1, ["---"] * len(header))
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
     if style == "latex":
-        body = [" & ".join(map(_latex, line)) + r" \\" for line in (header, *rows)]
-        return "\n".join([rf"\begin{{tabular}}{{{'l' * len(header)}}}", *body, r"\end{tabular}"])
-    return _terminal(header, rows)
+        lines = [[_latex(cell) for cell in header], *_bold(rows, bold, _latex, r"\textbf{{{}}}")]
+        return _tabular(
+            [" & ".join(line) + r" \\" for line in lines], [rules and name in numeric for name in header], rules
+        )
+    return _terminal(header, rows, numeric)
+
+
+def _bold(
+    rows: Sequence[Sequence[str]], bold: Collection[tuple[int, int]], escape: Callable[[str], str], form: str
+) -> list[list[str]]:
+    return [
+        [form.format(escape(cell)) if (number, place) in bold else escape(cell) for place, cell in enumerate(row)]
+        for number, row in enumerate(rows)
+    ]
+
+
+def _tabular(lines: Sequence[str], right: Sequence[bool], rules: bool) -> str:
+    header, *body = lines
+    if rules:
+        header, body = "\n".join([r"\toprule", header, r"\midrule"]), [*body, r"\bottomrule"]
+    columns = "".join("r" if each else "l" for each in right)
+    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", header, *body, r"\end{tabular}"])
 
 
 def _latex(text: str) -> str:
@@ -153,7 +190,7 @@ def _markdown(text: str) -> str:
     return "".join("\\" + c if c in "\\|*`<[]" else c for c in text)
 
 
-def _terminal(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _terminal(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Collection[str]) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -162,9 +199,9 @@ def _terminal(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     table = Table(box=box.SIMPLE)
     for place, name in enumerate(header):
         widest = max(len(line[place]) for line in (header, *rows))
-        least = widest if name in _NUMERIC else min(widest, 8)  # numbers are never cut; names go on in the next line
-        side: Any = "right" if name in _NUMERIC else "left"
-        table.add_column(name, justify=side, no_wrap=name in _NUMERIC, min_width=least, overflow="fold")
+        least = widest if name in numeric else min(widest, 8)  # numbers are never cut; names go on in the next line
+        side: Any = "right" if name in numeric else "left"
+        table.add_column(name, justify=side, no_wrap=name in numeric, min_width=least, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # Text: a tag is never read as markup
     width = None if sys.stdout.isatty() else 100 + sum(max(map(len, line)) for line in zip(header, *rows, strict=True))
