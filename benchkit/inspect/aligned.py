@@ -43,6 +43,14 @@ class Aligned:
         """Of each experiment, where its items stand in `names`: int64 (its N,)."""
         return [np.array([self.position[name] for name in each.names], np.int64) for each in self.experiments]
 
+    @cached_property
+    def has(self) -> np.ndarray:
+        """Bool (E, N): whether an item is one of an experiment's."""
+        found = np.zeros((len(self.experiments), len(self.names)), bool)
+        for row, places in enumerate(self.places):
+            found[row, places] = True
+        return found
+
     def scores(self, column: str) -> np.ndarray:
         """Float64 (E, N), NaN where an experiment has no such item or no score of it."""
         if column not in self._scores:

@@ -1,24 +1,212 @@
-"""The scatter: a point per item and experiment."""
+"""The scatter: a point per item and experiment, their means, and a legend that hides and shows."""
 
 from __future__ import annotations
 
-from benchkit.inspect.aligned import Aligned
-from benchkit.inspect.view import View
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchkit.errors import printable
+from benchkit.inspect.axis import Axis, axis_of, category_means
+from benchkit.inspect.view import ORDERS, View
+from benchkit.viz.pairs import wrapped
+
+if TYPE_CHECKING:
+    from benchkit.inspect.aligned import Aligned
+
+SIZE = (11.0, 6.5)  # inches
+HALF = 0.4  # of the line of a category's mean
+NAMED, LETTERS = 40, 18  # labels along an axis, and letters of one
+ACROSS = 8  # so many labels stand upright beside each other
+HIDDEN = "0.75"  # grey of hidden experiments in the legend
+MARKS: dict[str, dict[str, Any]] = {  # how items are marked: those that a search found, selected ones, those in frames
+    "found": {"marker": "o", "markersize": 9, "color": "black", "markeredgewidth": 1.2},
+    "selected": {"marker": "s", "markersize": 7, "color": "tab:orange", "markeredgewidth": 1.0},
+    "open": {"marker": "D", "markersize": 8, "color": "tab:red", "markeredgewidth": 1.4},
+}
 
 
 class Scatter:
-    """A figure with the scores of all items."""
+    """A figure of all items.
+
+    Attributes:
+        x, y: the axes as they are drawn.
+        points: float64 (E, N, 2) in data coordinates, NaN where nothing is drawn: undefined, or hidden.
+        means: of the scores on y (else on x) of each experiment, NaN where there are none; None without scores.
+        entries: of the legend: tag, and what is drawn for it.
+        overlay: the help, visible or not.
+        colours: of each experiment, as #rrggbb.
+    """
 
     def __init__(self, aligned: Aligned) -> None:
+        from matplotlib import colormaps
+        from matplotlib.colors import to_hex
         from matplotlib.figure import Figure
 
         self.aligned = aligned
-        self.figure = Figure(figsize=(9, 6))
-        self.axes = self.figure.add_axes((0.08, 0.1, 0.67, 0.8))
+        self.figure = Figure(figsize=SIZE)
+        self.axes = self.figure.add_axes((0.08, 0.12, 0.66, 0.78))
+        self.status = self.figure.text(0.01, 0.012, "", fontsize=8, va="bottom", parse_math=False)
+        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "0.4"}
+        self.overlay = self.figure.text(
+            0.42, 0.5, "", fontsize=8, family="monospace", ha="center", va="center", bbox=box, zorder=10, visible=False,
+            parse_math=False,
+        )  # fmt: skip
+        wheel = colormaps["tab10" if len(aligned.tags) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
+        self.colours = [to_hex(wheel[row % len(wheel)]) for row in range(len(aligned.tags))]
+        self.entries: list[tuple[str, list[Any]]] = []
 
-    def draw(self, view: View) -> None:
-        """Draw anew."""
+    def draw(self, view: View, order: Sequence[int], marked: dict[str, Iterable[str]]) -> None:
+        """Draw anew.
+
+        Args:
+            view: what is shown.
+            order: rows of the items' names.
+            marked: names of items by a key of `MARKS`.
+        """
+        self.x, self.y = (axis_of(self.aligned, name, view, order) for name in (view.x, view.y))
+        shown = np.array([tag not in view.hidden for tag in self.aligned.tags])
+        defined = ~(np.isnan(self.x.values) | np.isnan(self.y.values)) & shown[:, None]
+        self.points = np.where(defined[..., None], np.stack([self.x.values, self.y.values], axis=2), np.nan)
         self.axes.clear()
-        for row, tag in enumerate(self.aligned.tags):
-            x, y = (self.aligned.scores(c)[row] if c in self.aligned.columns else range(len(self.aligned.names)) for c in (view.x, view.y))
-            self.axes.plot(x, y, ".", label=tag)
+        self._plot(shown)
+        self.means = self._means(shown)
+        for kind, names in marked.items():
+            self._mark(kind, names)
+        _label(self.axes, "x", self.x)
+        _label(self.axes, "y", self.y)
+        self._place()
+        self._legend(shown)
+        undefined = int((self.aligned.has & shown[:, None] & ~defined).sum())
+        self.axes.set_title(self._title(view, int(shown.sum()), undefined), fontsize=9, parse_math=False)
+
+    def _plot(self, shown: np.ndarray) -> None:
+        """One line of markers each: `scatter` takes six times as long."""
+        self.lines = []
+        for row in range(len(shown)):
+            style: dict[str, Any] = {
+                "marker": "o",
+                "markersize": 3.5,
+                "markeredgewidth": 0,
+                "linestyle": "",
+                "alpha": 0.7,
+            }
+            (line,) = self.axes.plot(*self.points[row].T, color=self.colours[row], zorder=2, **style)
+            line.set_visible(bool(shown[row]))
+            self.lines.append(line)
+
+    def _means(self, shown: np.ndarray) -> np.ndarray | None:
+        """Lines at the means of what is drawn, or one per label of a category; returns the means."""
+        found = None
+        for along, across, which in ((self.y, self.x, 1), (self.x, self.y, 0)):
+            if not along.scored:
+                continue
+            values = self.points[..., which]
+            means = np.array([each[~np.isnan(each)].mean() if (~np.isnan(each)).any() else np.nan for each in values])
+            found = means if found is None else found
+            by_label = category_means(across, values) if across.ticks else None
+            for row in np.flatnonzero(shown & ~np.isnan(means)):
+                self._mean_line(int(row), which, float(means[row]), None if by_label is None else by_label[row])
+        return found
+
+    def _mean_line(self, row: int, which: int, mean: float, by_label: np.ndarray | None) -> None:
+        colour = self.colours[row]
+        if by_label is None:
+            (self.axes.axhline if which else self.axes.axvline)(mean, color=colour, linewidth=1, linestyle="--")
+            return
+        centres = np.arange(len(by_label))
+        across = np.stack([centres - HALF, centres + HALF, np.full(len(centres), np.nan)], axis=1).ravel()
+        along = np.repeat(by_label, 3)
+        self.axes.plot(*((across, along) if which else (along, across)), color=colour, linewidth=1.8, zorder=3)
+
+    def _mark(self, kind: str, names: Iterable[str]) -> None:
+        places = [self.aligned.position[name] for name in names if name in self.aligned.position]
+        if places:
+            chosen = self.points[:, places].reshape(-1, 2)
+            self.axes.plot(*chosen.T, linestyle="", markerfacecolor="none", zorder=4, **MARKS[kind])
+
+    def _place(self) -> None:
+        """Room for the labels of categories."""
+        left = 0.16 if self.y.ticks else 0.08
+        below = 0.26 if len(self.x.ticks) > ACROSS else 0.12
+        self.axes.set_position((left, below, 0.74 - left, 0.9 - below))
+
+    def _legend(self, shown: np.ndarray) -> None:
+        labels = [self._entry(row, visible) for row, visible in enumerate(shown.tolist())]
+        legend = self.axes.legend(
+            self.lines, labels, loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=7, frameon=False, markerscale=2
+        )
+        legend.set_title("click: hide or show")
+        legend.get_title().set_fontsize(7)
+        self.entries = []
+        handles = zip(self.aligned.tags, legend.get_texts(), legend.legend_handles, shown, strict=True)
+        for tag, text, handle, visible in handles:
+            text.set_parse_math(False)
+            text.set_color("black" if visible else HIDDEN)
+            if handle is not None:
+                handle.set_visible(True)
+                handle.set_alpha(1 if visible else 0.25)
+            self.entries.append((tag, [text, handle]))
+
+    def _entry(self, row: int, visible: bool) -> str:
+        """The tag, and the mean of what is drawn of it."""
+        known = visible and self.means is not None
+        mean = f": mean {number(float(self.means[row]))}" if known and self.means is not None else ""
+        return wrapped(printable(self.aligned.tags[row]) + mean, 2.4, 17)
+
+    def _title(self, view: View, shown: int, undefined: int) -> str:
+        count, items = len(self.aligned.tags), len(self.aligned.names)
+        experiments = f"{shown} of {count} experiments" if shown < count else _counted(count, "experiment")
+        said = [f"{self.aligned.experiments[0].benchmark}: {experiments}, {_counted(items, 'item')}"]
+        said += [f"{_counted(undefined, 'point')} undefined and not drawn"] if undefined else []
+        said += [f"order {ORDERS[view.order]}"] if view.order != "name" else []
+        said += [f"{len(view.selected)} selected"] if view.selected else []
+        return wrapped("; ".join(said), SIZE[0] * 0.66)
+
+    def help(self, lines: Sequence[tuple[str, str]], on: bool) -> None:
+        """Show what keys do over everything, or take it away."""
+        widest = max(len(key) for key, _ in lines)
+        self.overlay.set_text("\n".join(f"{key:{widest}}  {text}" for key, text in lines))
+        self.overlay.set_visible(on)
+
+    def entry_at(self, event: Any) -> str | None:
+        """The tag whose entry of the legend lies under a mouse event."""
+        for tag, artists in self.entries:
+            if any(each is not None and _within(each, event) for each in artists):
+                return tag
+        return None
+
+    def say(self, text: str, error: bool = False) -> None:
+        """A line below the scatter."""
+        self.status.set_text(wrapped(printable(text, 600), SIZE[0] * 1.1))
+        self.status.set_color("tab:red" if error else "0.3")
+
+
+def number(value: float) -> str:
+    """Four digits that count, n/a where undefined."""
+    return "n/a" if np.isnan(value) else f"{value:.4g}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _within(artist: Any, event: Any) -> bool:
+    box = artist.get_window_extent()
+    return bool(box.x0 - 3 <= event.x <= box.x1 + 3 and box.y0 - 2 <= event.y <= box.y1 + 2)
+
+
+def _label(axes: Any, which: str, axis: Axis) -> None:
+    """Its name, and the labels of a category: some of them where they are many."""
+    many = len(axis.ticks) > NAMED
+    said = f"{axis.label} ({len(axis.ticks)} labels)" if many else axis.label
+    axes.set(**{f"{which}label": ""})
+    getattr(axes, f"set_{which}label")(printable(said), parse_math=False)
+    if not axis.ticks:
+        return
+    step = -(-len(axis.ticks) // NAMED)
+    labels = [printable(label, LETTERS) or "(none)" for label in axis.ticks[::step]]
+    turned = {"rotation": 90} if which == "x" and len(axis.ticks) > ACROSS else {}
+    getattr(axes, f"set_{which}ticks")(range(0, len(axis.ticks), step), labels, fontsize=7, parse_math=False, **turned)
+    getattr(axes, f"set_{which}lim")(-0.6, len(axis.ticks) - 0.4)

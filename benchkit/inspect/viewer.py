@@ -2,91 +2,255 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchkit.errors import UsageError
+from benchkit.errors import BenchkitError, UsageError, printable, reason
+from benchkit.experiments.draw import kinds_of
 from benchkit.inspect.aligned import Aligned
+from benchkit.inspect.desk import OF_FRAMES, Desk
+from benchkit.inspect.events import Events
+from benchkit.inspect.hover import Hover
+from benchkit.inspect.keys import help_lines
+from benchkit.inspect.order import found_by, ordered
 from benchkit.inspect.scatter import Scatter
+from benchkit.inspect.selection import Selector, write_names
 from benchkit.inspect.view import ORDERS, axes_of, read_view
 from benchkit.inspect.window import SCATTER, Window
 
 if TYPE_CHECKING:
     from benchkit.experiments.experiment import Experiment
+    from benchkit.inspect.frames import ItemFrame
 
 
 class Viewer:
     """Experiments of one benchmark in a window.
 
+    Several viewers in one process know nothing of each other.
+
     Args:
         experiments: at least one.
         window: where figures are shown.
-        state: as `state()` told it.
+        state: as `state()` told it; what is unknown in it is said and left out.
+
+    Attributes:
+        view: what is being looked at.
+        order: rows of the items' names, as arrows go through them.
+        desk: the item frames.
     """
 
-    def __init__(self, experiments: Sequence[Experiment], window: Window, state: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, experiments: Sequence[Experiment], window: Window, state: Mapping[str, str] | None = None
+    ) -> None:
         self.aligned, self.window = Aligned(experiments), window
-        self.view, self._odd = read_view(self.aligned, [], state or {})
-        self.scatter = Scatter(self.aligned)
-        self.frames: dict[int, Any] = {}
+        self.kinds = kinds_of(experiments[0].family)
+        self.view, self._odd = read_view(self.aligned, self.kinds, state or {})
+        self.order: list[int] = []
+        self.scatter, self.desk = Scatter(self.aligned), Desk(self)
+        self._draw()
+        self.hover = Hover(self.scatter)
+        self.selector = Selector(self.scatter, lambda names: self.guarded(lambda: self._select(names)))
+        self.events = Events(self)
+        own = ("x", "y", "diff_only", "text", "kind", "order", "toggle", "search", "select", "save", "help")
+        self._actions: dict[str, Callable[..., None]] = {
+            **{name: getattr(self, f"_act_{name}") for name in own},
+            **{name: getattr(self.desk, name) for name in OF_FRAMES},
+        }
+
+    @property
+    def frames(self) -> dict[int, ItemFrame]:
+        """Item frames by key, from 1."""
+        return self.desk.frames
 
     def start(self) -> None:
-        """Open the scatter."""
-        self.scatter.draw(self.view)
+        """Open the scatter, and the frame of the state's item."""
         self.window.open(SCATTER, self.scatter.figure, self.aligned.experiments[0].benchmark)
+        self.events.listen(SCATTER, self.scatter.figure)
         for line in self._odd:
-            self.window.say(line)
+            self.tell(line)
+        if self.view.item:
+            self.act("show_item", item=self.view.item)
 
     def state(self) -> dict[str, str]:
-        """What is being looked at, as text: it can be given to another viewer."""
+        """What is being looked at, as text that another viewer takes. A large selection is left out (`view.TOLD`)."""
         return self.view.told()
 
     def choices(self) -> dict[str, Any]:
-        """What a toolbar offers, as plain JSON."""
-        shown = [{"tag": tag, "visible": tag not in self.view.hidden} for tag in self.aligned.tags]
+        """What a toolbar offers and what is chosen, as plain JSON."""
+        view, tags = self.view, self.aligned.tags
+        shown = zip(tags, self.scatter.colours, strict=True)
         return {
             "benchmark": self.aligned.experiments[0].benchmark,
+            "items": len(self.aligned.names),
             "axes": axes_of(self.aligned),
-            "x": self.view.x,
-            "y": self.view.y,
-            "diff_only": self.view.diff_only,
-            "text": self.view.text,
-            "order": self.view.order,
+            **{name: getattr(view, name) for name in ("x", "y", "diff_only", "text", "order", "search")},
             "orders": dict(ORDERS),
-            "kind": self.view.kind,
-            "kinds": [],
-            "experiments": shown,
-            "search": self.view.search,
-            "selected": list(self.view.selected),
-            "frames": {str(key): "" for key in self.frames},
+            "kinds": list(self.kinds),
+            "kind": view.kind or self.kinds[0],
+            "experiments": [{"tag": tag, "visible": tag not in view.hidden, "colour": c} for tag, c in shown],
+            "found": len(found_by(self.aligned, view.search)),
+            "selected": list(view.selected),
+            "frames": {str(key): frame.item for key, frame in self.frames.items()},
+            "keys": [list(each) for each in help_lines()],
         }
 
     def act(self, action: str, **values: str) -> None:
-        """Do by name what a key or a toolbar does.
+        """Do by name what a key or a toolbar does; what goes wrong is said.
 
         Args:
-            action: x, y (`to`: an axis, or `step`: "1" or "-1").
-            values: of the action.
+            action: one of
+                x, y, kind, order: `to` (one of `choices()`), else `step` ("1" or "-1") further along;
+                diff_only, text, help: `on` ("1" or "0"), else the other way;
+                next, previous: the next item in the order, in the frame of the key `frame` (else the latest one);
+                next_extra, previous_extra: the same in a further frame;
+                show_item: `item` in the first frame; open: in a further one; close: `frame`, else the latest one;
+                toggle: hide or show the experiment `tag`; search: `text`;
+                select: by the mouse with `mode` ("lasso", "range", "none"), or `names`, a JSON list;
+                save: write the selected names down.
+            values: as above.
         """
-        actions: dict[str, Callable[..., None]] = {"x": self._x, "y": self._y}
+        self.guarded(lambda: self._act(action, values))
+
+    def _act(self, action: str, values: Mapping[str, str]) -> None:
+        if action not in self._actions:
+            raise UsageError(f"there is no action {printable(action, 40)!r}; there are {', '.join(self._actions)}.")
+        self._actions[action](**values)
+        self.window.changed()
+
+    def guarded(self, work: Callable[[], object]) -> None:
+        """Do something; what goes wrong in it is said, and the viewer goes on."""
         try:
-            if action not in actions:
-                raise UsageError(f"there is no action {action!r}.")
-            actions[action](**values)
-            self.window.changed()
+            work()
         except Exception as error:
-            self.window.say(str(error), error=True)
+            said = (
+                str(error)
+                if isinstance(error, BenchkitError)
+                else f"unexpected {type(error).__name__}: {reason(error)}."
+            )
+            with contextlib.suppress(Exception):  # nothing is left to say it with
+                self.tell(said, error=True)
 
-    def _x(self, to: str = "", step: str = "1") -> None:
-        self.view.x = to or _after(axes_of(self.aligned), self.view.x, int(step))
-        self.scatter.draw(self.view)
+    def tell(self, text: str, error: bool = False) -> None:
+        """Say something below the scatter and through the window."""
+        self.scatter.say(text, error)
+        self.scatter.figure.canvas.draw_idle()
+        if text:
+            self.window.say(text, error)
+
+    def closed(self, key: int) -> None:
+        """The user has closed a frame."""
+        if key in self.frames:
+            self.desk.forget(key)
+            self.window.changed()
+
+    def escape(self) -> None:
+        """Leave the selection and the help."""
+        self.selector.end()
+        self._act_help("0")
+        self.tell("")
+
+    def _draw(self) -> None:
+        self.order = ordered(self.aligned, self.view)
+        marked: dict[str, Iterable[str]] = {
+            "selected": self.view.selected,
+            "found": found_by(self.aligned, self.view.search),
+            "open": [frame.item for frame in self.frames.values()],
+        }
+        self.scatter.draw(self.view, self.order, marked)
+
+    def redraw(self) -> None:
+        """Draw the scatter anew."""
+        self._draw()
+        self.hover.prepare()
+        toolbar = getattr(self.scatter.figure.canvas.manager, "toolbar", None)
+        if toolbar is not None:
+            toolbar.update()  # its way back leads to other axes
         self.scatter.figure.canvas.draw_idle()
 
-    def _y(self, to: str = "", step: str = "1") -> None:
-        self.view.y = to or _after(axes_of(self.aligned), self.view.y, int(step))
-        self.scatter.draw(self.view)
+    def _axis(self, which: str, to: str, step: str) -> None:
+        setattr(self.view, which, _chosen(axes_of(self.aligned), getattr(self.view, which), to, step))
+        self.redraw()
+        self.desk.caption()
+
+    def _act_x(self, to: str = "", step: str = "1") -> None:
+        self._axis("x", to, step)
+
+    def _act_y(self, to: str = "", step: str = "1") -> None:
+        self._axis("y", to, step)
+
+    def _act_diff_only(self, on: str = "") -> None:
+        self.view.diff_only = _switched(self.view.diff_only, on)
+        self.redraw()
+        self.desk.caption()
+
+    def _act_order(self, to: str = "", step: str = "1") -> None:
+        self.view.order = _chosen(list(ORDERS), self.view.order, to, step)
+        self.redraw()
+        self.tell(f"items {ORDERS[self.view.order]}")
+
+    def _act_toggle(self, tag: str) -> None:
+        if tag not in self.aligned.tags:
+            raise UsageError(f"there is no experiment {printable(tag)!r}.")
+        self.view.hidden ^= {tag}
+        self.redraw()
+        self.desk.draw()
+
+    def _act_search(self, text: str = "") -> None:
+        self.view.search = text
+        found = found_by(self.aligned, text)
+        if found:
+            self.desk.show_item(found[0])
+        else:
+            self.redraw()
+        self.tell(f"{len(found)} of {len(self.aligned.names)} names hold {text!r}" if text else "")
+
+    def _act_select(self, mode: str = "", names: str = "") -> None:
+        if names:
+            known = [name for name in json.loads(names) if name in self.aligned.position]
+            self._select(known)
+        elif mode in ("", "none"):
+            self.selector.end()
+        else:
+            self.selector.begin(mode)
+            self.hover.leave()
+            self.tell(f"draw {'a line about' if mode == 'lasso' else 'a rectangle around'} the items (escape: leave)")
+
+    def _select(self, names: Sequence[str]) -> None:
+        self.view.selected = list(names)
+        self.redraw()
+        self.tell(f"{len(names)} items selected; w writes their names down" if names else "nothing is selected")
+        self.window.changed()
+
+    def _act_save(self) -> None:
+        path = write_names(self.view.selected, self.aligned.experiments[0].benchmark, Path.cwd())
+        self.tell(f"{len(self.view.selected)} names: {path}")
+
+    def _act_help(self, on: str = "") -> None:
+        self.scatter.help(help_lines(), _switched(self.scatter.overlay.get_visible(), on))
         self.scatter.figure.canvas.draw_idle()
 
+    def _act_text(self, on: str = "") -> None:
+        self.view.text = _switched(self.view.text, on)
+        self.desk.draw()
 
-def _after(known: Sequence[str], name: str, step: int) -> str:
-    return known[(known.index(name) + step) % len(known)]
+    def _act_kind(self, to: str = "", step: str = "1") -> None:
+        self.view.kind = _chosen(self.kinds, self.view.kind or self.kinds[0], to, step)
+        self.desk.draw()
+
+
+def _chosen(known: Sequence[str], now: str, to: str, step: str) -> str:
+    """The one named, else the one some steps after what it is now.
+
+    Raises:
+        UsageError: it is not known.
+    """
+    if to and to not in known:
+        raise UsageError(f"there is no {printable(to, 80)!r}; there are {', '.join(map(printable, known))}.")
+    return to or known[(known.index(now) + int(step)) % len(known)]
+
+
+def _switched(now: bool, on: str) -> bool:
+    return not now if on == "" else on == "1"

@@ -1,0 +1,89 @@
+"""What an axis shows: scores, differences of scores, categories side by side, or items in their order."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchkit.inspect.view import View
+
+if TYPE_CHECKING:
+    from benchkit.inspect.aligned import Aligned
+
+JITTER = 0.3  # how far points of a category are moved about its place, at most
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of the scatter.
+
+    Attributes:
+        label: what it says.
+        values: float64 (E, N), NaN where undefined; of a category moved a little, by the item's name.
+        ticks: the labels of a category, whose places are 0, 1, 2 ...; empty for numbers.
+        exact: int64 (N,), the label of each item; empty for numbers.
+        scored: whether it shows scores, of which a mean says something.
+    """
+
+    label: str
+    values: np.ndarray
+    ticks: list[str] = field(default_factory=list)
+    exact: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    scored: bool = False
+
+
+def axis_of(aligned: Aligned, name: str, view: View, order: Sequence[int]) -> Axis:
+    """One of `view.axes_of`; `order` holds rows of `aligned.names`."""
+    if name in aligned.columns:
+        return _scores(aligned, name, view.diff_only)
+    if name in aligned.categories:
+        return _category(aligned, name)
+    places = np.empty(len(aligned.names))
+    places[np.asarray(order, np.int64)] = np.arange(len(places))
+    return Axis(f"items ({view.order})", _for_all(aligned, places))
+
+
+def _scores(aligned: Aligned, column: str, diff_only: bool) -> Axis:
+    metric = next((m for each in aligned.experiments if (m := each.metric_of(column)) is not None), None)
+    unit = f" ({metric.unit})" if metric is not None and metric.unit else ""
+    better = {"higher": ", higher is better", "lower": ", lower is better"}.get(metric.better if metric else "", "")
+    values = aligned.scores(column)
+    if diff_only:
+        return Axis(f"{column}{unit} less that of {aligned.tags[0]}{better}", values - values[0], scored=True)
+    return Axis(f"{column}{unit}{better}", values, scored=True)
+
+
+def _category(aligned: Aligned, name: str) -> Axis:
+    labels = aligned.categories[name]
+    ticks = sorted(set(labels))
+    place = {label: k for k, label in enumerate(ticks)}
+    exact = np.array([place[label] for label in labels], np.int64)
+    return Axis(name, _for_all(aligned, exact + jitter(aligned.names)), ticks, exact)
+
+
+def jitter(names: Sequence[str]) -> np.ndarray:
+    """Float64 (N,), from -JITTER to JITTER: the same for a name each time and everywhere."""
+    return np.array([(zlib.crc32(name.encode()) / 0xFFFFFFFF * 2 - 1) * JITTER for name in names])
+
+
+def _for_all(aligned: Aligned, values: np.ndarray) -> np.ndarray:
+    """The same of every experiment, NaN where it has no such item."""
+    found = np.full((len(aligned.tags), len(aligned.names)), np.nan)
+    for row, places in enumerate(aligned.places):
+        found[row, places] = values[places]
+    return found
+
+
+def category_means(axis: Axis, values: np.ndarray) -> np.ndarray:
+    """Mean of the defined values (E, N) of each label of a category: (E, labels), NaN where there is none."""
+    found = np.full((len(values), len(axis.ticks)), np.nan)
+    for row, each in enumerate(values):
+        known = ~np.isnan(each)
+        sums = np.bincount(axis.exact[known], each[known], minlength=len(axis.ticks))
+        counts = np.bincount(axis.exact[known], minlength=len(axis.ticks))
+        found[row, counts > 0] = sums[counts > 0] / counts[counts > 0]
+    return found
