@@ -382,13 +382,13 @@ def test_pictures_of_the_whole_set():
     what, (_, truth) = family("semantic_segmentation"), scenes("mask")
     columns = what.score(what.oracle(truth), truth)
     pictures = what.pictures(columns, truth.meta)
-    assert pictures.keys() == {"ious", "confusion"}
+    assert pictures.keys() == {"shares", "confusion"}
     for draw in pictures.values():
         figure = Figure()
         draw(figure)
         assert figure.axes
     few = what.pictures({k: v for k, v in columns.items() if k != "pictures/confusion"}, truth.meta)
-    assert few.keys() == {"ious"}
+    assert few.keys() == {"shares"}
 
 
 class TestScenesTruth:

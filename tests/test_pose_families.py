@@ -19,7 +19,9 @@ from benchkit.eval.homography import Homography
 from benchkit.eval.homography import Settings as HomographySettings
 from benchkit.eval.relative_pose import RelativePose
 from benchkit.eval.relative_pose import Settings as PoseSettings
-from benchkit.experiments.pictures import contact_sheet, family_pictures
+from benchkit.experiments.experiment import Experiment
+from benchkit.experiments.pictures import contact_sheet, save_plots
+from benchkit.experiments.plots import plots
 from benchkit.export import export
 from benchkit.metrics.intervals import bootstrap
 from benchkit.store.items import ArrayItems
@@ -544,7 +546,9 @@ def test_the_whole_way(tmp_path: Path):
         assert found.summaries["n_items"] == 4
         assert f"floor_{headline}" in found.summaries
         assert found.record["scores"][headline]["interval"] is not None
-        for path in (contact_sheet(found.folder, found.record), *family_pictures(found.folder, found.record)):
+        drawn = save_plots(found.folder, plots(Experiment(found.folder)), "title")
+        assert [path.suffix for path in found.folder.glob("*_errors.*")] in ([".png", ".pdf"], [".pdf", ".png"])
+        for path in (contact_sheet(found.folder, found.record), *drawn):
             assert path.stat().st_size > 1000
     again = evaluate("relative_pose", ends[0].tag, arguments=["eval.depth=true", "eval.ransac_th=1,2", "eval.workers=2"],
                      outputs=tmp_path)  # fmt: skip

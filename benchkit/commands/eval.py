@@ -18,6 +18,8 @@ from benchkit.commands._shared import failed, guarded, parse, parser, say, take_
 from benchkit.commands._tables import FORMATS, apart, notes, render, scores_rows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from benchkit.store.outputs import Outputs
 
 
@@ -74,16 +76,27 @@ def run_eval(given: argparse.Namespace) -> int:
             worst = max(worst, failed(error, given.traceback))
     show([each.record for each in found], given.format)
     if given.plot:
-        from benchkit.experiments.pictures import contact_sheet, family_pictures, joint_pictures
-
-        for each in found:
-            for path in (contact_sheet(each.folder, each.record), *family_pictures(each.folder, each.record)):
-                print(f"picture: {path}")
-        for path in joint_pictures([(each.folder, each.record) for each in found]):
-            print(f"picture: {path}")
+        _plot([each.folder for each in found])
     for each in found:
         say(f"{'scored' if each.fresh else 'scored before, nothing has changed'}: {each.folder}")
     return worst
+
+
+def _plot(folders: Sequence[Path]) -> None:
+    """Leave pictures of items and plots of whole sets in the tags' folders, and what they show together beside these."""
+    from benchkit.experiments.experiment import Experiment
+    from benchkit.experiments.pictures import contact_sheet, save_plots
+    from benchkit.experiments.plots import joint_plots, plots
+
+    experiments = [Experiment(folder) for folder in folders]
+    for each in experiments:
+        print(f"picture: {contact_sheet(each.folder, each.record)}")
+        for path in save_plots(each.folder, plots(each), f"{each.benchmark} / {each.tag}"):
+            print(f"picture: {path} (and .pdf)")
+    if len(experiments) > 1:
+        title = f"{experiments[0].benchmark}, {len(experiments)} tags"
+        for path in save_plots(folders[0].parent, joint_plots(experiments), title):
+            print(f"picture: {path} (and .pdf)")
 
 
 def _matching(outputs: Outputs, benchmark: str, tags: Sequence[str]) -> list[str]:

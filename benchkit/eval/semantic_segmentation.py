@@ -90,13 +90,12 @@ class SemanticSegmentation(Dense):
         return _defined({f"iou/{name}": value for name, value in zip(meta["classes"], values, strict=True)})
 
     def pictures(self, columns: Columns, meta: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-        """IoU by class, and the confusion of classes where they are few."""
+        """How many pixels each class has, and the confusion of classes where they are few."""
         from benchkit.viz import segmentation as viz
 
-        positives, predicted, true = _totals(columns)
-        values = scores_of.ious(positives, predicted, true)
+        _, predicted, true = _totals(columns)
         found: dict[str, Callable[[Any], None]] = {
-            "ious": lambda figure: viz.class_ious(figure, values, true, predicted, meta["classes"])
+            "shares": lambda figure: viz.class_shares(figure, true, predicted, meta["classes"])
         }
         if "pictures/confusion" in columns:
             counts = columns["pictures/confusion"].sum(axis=0, dtype=np.int64)

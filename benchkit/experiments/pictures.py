@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from benchkit.experiments.experiment import family_of
 from benchkit.experiments.files import TagFiles
+from benchkit.experiments.plots import Draw
 from benchkit.experiments.ranking import Ranking
 from benchkit.store.files import replacing
 from benchkit.viz.pairs import wrapped
@@ -55,48 +56,19 @@ def write_below(axes: Any, caption: str) -> None:
     axes.text(0.5, -0.02, caption, transform=axes.transAxes, ha="center", va="top", fontsize=6, parse_math=False)
 
 
-def family_pictures(folder: Path, record: Mapping[str, Any]) -> list[Path]:
-    """Draw what the family shows of the whole set (the confusion matrix ...) from the tag's own files; returns the PNGs."""
-    from benchkit.store.table import Table
-
-    family = family_of(record)
-    with Table(folder / "results.h5", "results") as results, Table(folder / "targets.h5", "targets") as targets:
-        columns = {name: results.read(name) for name in results.columns if name != "group" and "category/" not in name}
-        pictures = family.pictures(columns, targets.meta)
-    title = f"{record['benchmark']} / {record['tag']}"
-    return [_picture(folder / f"{name}.png", draw, f"{title}: {name}") for name, draw in pictures.items()]
-
-
-def joint_pictures(tags: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[Path]:
-    """Draw what the family shows of several tags of one benchmark together, beside their folders; returns the PNGs.
-
-    Args:
-        tags: folder and record of each.
-    """
-    if len(tags) < 2:
-        return []
-    folder, record = tags[0]
-    found = {each["tag"]: Ranking(path, family_of(each)) for path, each in tags}
-    if not all(each.column for each in found.values()):
-        return []
-    columns, counts = {each.column for each in found.values()}, {len(each.names) for each in found.values()}
-    scores = {}
-    for tag, ranking in found.items():
-        column = f", {ranking.column}" if len(columns) > 1 else ""
-        count = f", {len(ranking.names)} items" if len(counts) > 1 else ""
-        scores[f"{tag}{column}{count}"] = ranking.columns[ranking.column]
-    title = f"{record['benchmark']}: {' and '.join(sorted(columns))} of {len(tags)} tags"
-    drawn = family_of(record).compared(scores)
-    return [_picture(folder.parent / f"{name}.png", draw, title) for name, draw in drawn.items()]
-
-
-def _picture(path: Path, draw: Callable[[Any], None], title: str) -> Path:
+def save_plots(folder: Path, draws: Mapping[str, Draw], title: str) -> list[Path]:
+    """Draw plots of whole sets and leave each as PNG and as PDF in a folder; returns the PNGs."""
     from matplotlib.figure import Figure
 
-    figure = Figure()
-    draw(figure)
-    figure.suptitle(wrapped(title, float(figure.get_figwidth())), parse_math=False, fontsize=9)
-    return save(figure, path)
+    found = []
+    for name, draw in draws.items():
+        figure = Figure()
+        draw(figure)
+        said = wrapped(f"{title}: {name.replace('_', ' ')}", float(figure.get_figwidth()))
+        figure.suptitle(said, parse_math=False, fontsize=9)
+        found.append(save(figure, folder / f"{name}.png"))
+        save_pdf(figure, folder / f"{name}.pdf")
+    return found
 
 
 def save(figure: Any, path: Path, tight: bool = True) -> Path:
@@ -107,6 +79,20 @@ def save(figure: Any, path: Path, tight: bool = True) -> Path:
         figure.tight_layout()
     with replacing(path, read_only=False) as unfinished, unfinished.open("wb") as handle:
         FigureCanvasAgg(figure).print_png(handle)
+    return path
+
+
+def save_pdf(figure: Any, path: Path) -> Path:
+    """Write a figure as PDF, whole or not at all, with TrueType letters, as journals ask; equal figures give equal bytes."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
+    with (
+        replacing(path, read_only=False) as unfinished,
+        unfinished.open("wb") as handle,
+        rc_context({"pdf.fonttype": 42}),
+    ):
+        FigureCanvasPdf(figure).print_pdf(handle, metadata={"CreationDate": None})
     return path
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a segmentation of the whole set: IoU of every class, and which classes are taken for which."""
+"""Pictures of a segmentation of the whole set: how many pixels classes have, and which are taken for which."""
 
 from __future__ import annotations
 
@@ -10,28 +10,24 @@ import numpy as np
 from benchkit.viz._matrix import shares_matrix
 
 
-def class_ious(figure: Any, ious: np.ndarray, true: np.ndarray, predicted: np.ndarray, classes: Sequence[str]) -> None:
-    """Bars of each class's IoU, largest first, beside its share of the true and of the predicted pixels.
+def class_shares(figure: Any, true: np.ndarray, predicted: np.ndarray, classes: Sequence[str]) -> None:
+    """Bars of each class's share of the true and of the predicted pixels, the largest first; those that are nowhere left out.
 
     Args:
         figure: an empty matplotlib Figure.
-        ious: (K,), NaN for classes that are nowhere: they are left out.
         true, predicted: (K,) pixels.
         classes: K names.
     """
-    order = [int(k) for k in np.argsort(-np.nan_to_num(ious, nan=-1), kind="stable") if not np.isnan(ious[k])]
-    figure.set_size_inches(8, 1.5 + 0.2 * max(len(order), 1))
-    left, right = figure.subplots(1, 2, sharey=True)
+    order = [int(k) for k in np.argsort(-true, kind="stable") if true[k] or predicted[k]]
+    figure.set_size_inches(6.5, 1.5 + 0.2 * max(len(order), 1))
+    axes = figure.subplots()
     places = np.arange(len(order))
-    left.barh(places, ious[order], color="tab:blue")
-    left.set_xlim(0, 1)
-    left.set_xlabel("intersection over union")
-    left.set_yticks(places, [classes[k] for k in order], fontsize=7, parse_math=False)
-    right.barh(places - 0.2, true[order] / max(true.sum(), 1), 0.4, color="tab:gray", label="truth")
-    right.barh(places + 0.2, predicted[order] / max(predicted.sum(), 1), 0.4, color="tab:orange", label="prediction")
-    right.set_xlabel("share of the pixels")
-    right.legend(fontsize=7)
-    left.invert_yaxis()
+    axes.barh(places - 0.2, true[order] / max(true.sum(), 1), 0.4, color="tab:gray", label="truth")
+    axes.barh(places + 0.2, predicted[order] / max(predicted.sum(), 1), 0.4, color="tab:orange", label="prediction")
+    axes.set_yticks(places, [classes[k] for k in order], fontsize=7, parse_math=False)
+    axes.set_xlabel("share of the pixels")
+    axes.legend(fontsize=7)
+    axes.invert_yaxis()
 
 
 def pixel_confusion(figure: Any, counts: np.ndarray, classes: Sequence[str]) -> None:
