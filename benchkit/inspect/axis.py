@@ -14,7 +14,8 @@ from benchkit.inspect.view import View
 if TYPE_CHECKING:
     from benchkit.inspect.aligned import Aligned
 
-JITTER = 0.3  # how far points of a category are moved about its place, at most
+JITTER = 0.36  # how far points of a category are moved about its place, at most
+SPREAD = 0.4  # of an experiment's share of that room, how far by the item's name
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Axis:
 
     Attributes:
         label: what it says.
-        values: float64 (E, N), NaN where undefined; of a category moved a little, by the item's name.
+        values: float64 (E, N), NaN where undefined; of a category moved a little, by experiment and by the item's name.
         ticks: the labels of a category, whose places are 0, 1, 2 ...; empty for numbers.
         exact: int64 (N,), the label of each item; empty for numbers.
         scored: whether it shows scores, of which a mean says something.
@@ -62,12 +63,15 @@ def _category(aligned: Aligned, name: str) -> Axis:
     ticks = sorted(set(labels))
     place = {label: k for k, label in enumerate(ticks)}
     exact = np.array([place[label] for label in labels], np.int64)
-    return Axis(name, _for_all(aligned, exact + jitter(aligned.names)), ticks, exact)
+    lane = 2 * JITTER / len(aligned.tags)  # experiments stand beside each other: equal scores would hide one another
+    centres = (np.arange(len(aligned.tags)) + 0.5) * lane - JITTER
+    values = _for_all(aligned, exact + SPREAD * lane * jitter(aligned.names)) + centres[:, None]
+    return Axis(name, values, ticks, exact)
 
 
 def jitter(names: Sequence[str]) -> np.ndarray:
-    """Float64 (N,), from -JITTER to JITTER: the same for a name each time and everywhere."""
-    return np.array([(zlib.crc32(name.encode()) / 0xFFFFFFFF * 2 - 1) * JITTER for name in names])
+    """Float64 (N,), from -1 to 1: the same for a name each time and everywhere."""
+    return np.array([zlib.crc32(name.encode()) / 0xFFFFFFFF * 2 - 1 for name in names])
 
 
 def _for_all(aligned: Aligned, values: np.ndarray) -> np.ndarray:

@@ -48,11 +48,9 @@ class Scatter:
         self.figure = Figure(figsize=SIZE)
         self.axes = self.figure.add_axes((0.08, 0.12, 0.66, 0.78))
         self.status = self.figure.text(0.01, 0.012, "", fontsize=8, va="bottom", parse_math=False)
-        box = {"boxstyle": "round", "facecolor": "white", "edgecolor": "0.4"}
-        self.overlay = self.figure.text(
-            0.42, 0.5, "", fontsize=8, family="monospace", ha="center", va="center", bbox=box, zorder=10, visible=False,
-            parse_math=False,
-        )  # fmt: skip
+        self.overlay = self.figure.text(0.42, 0.5, "", fontsize=8, family="monospace", visible=False, parse_math=False)
+        self.overlay.set(ha="center", va="center", multialignment="left", zorder=10)
+        self.overlay.set_bbox({"boxstyle": "round", "facecolor": "white", "edgecolor": "0.4"})
         wheel = colormaps["tab10" if len(aligned.tags) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
         self.colours = [to_hex(wheel[row % len(wheel)]) for row in range(len(aligned.tags))]
         self.entries: list[tuple[str, list[Any]]] = []

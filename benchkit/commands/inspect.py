@@ -1,0 +1,103 @@
+"""Look at scored tags item by item: a scatter of their scores, and pictures of each item, in windows or in a browser.
+
+Hover over a point for its name and lines to the same item of the other tags; click for its pictures. `h` shows all keys.
+In a browser it works through `ssh -L PORT:localhost:PORT`.
+
+examples:
+  python -m benchkit.inspect classification efficientnet_lite0 mobilenet_v2
+  python -m benchkit.inspect depth "dinov2*" --x abs_rel --y d1 --backend webagg --port 8988
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from benchkit.commands._shared import guarded, parse, parser, say
+
+if TYPE_CHECKING:
+    from benchkit.experiments.experiment import Experiment
+
+BACKENDS = ("desktop", "webagg")
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "benchkit inspect") -> int:
+    """The command; returns the exit status."""
+    made = parser(prog, __doc__)
+    made.add_argument("benchmark", help="instance or family, as it was exported")
+    made.add_argument("tags", nargs="+", metavar="TAG", help="scored experiments; * stands for any letters")
+    made.add_argument("--x", metavar="METRIC", help="score or category on the x axis (default: a category, else items)")
+    made.add_argument("--y", metavar="METRIC", help="likewise on the y axis (default: the headline)")
+    made.add_argument("--backend", choices=BACKENDS, help="default: desktop where a window can be opened, else webagg")
+    made.add_argument("--port", type=int, metavar="P", help="of the page (default: 8988, else any free one)")
+    made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
+    given = parse(made, sys.argv[1:] if argv is None else argv)
+    return guarded(lambda: _run(given), given.traceback)
+
+
+def _run(given: argparse.Namespace) -> int:
+    from benchkit.commands.eval import show
+    from benchkit.experiments.experiment import open_experiments
+    from benchkit.inspect import desktop
+    from benchkit.inspect.aligned import Aligned
+    from benchkit.inspect.viewer import Viewer
+    from benchkit.store.outputs import Outputs
+
+    experiments = open_experiments(Outputs(given.outputs), given.benchmark, given.tags)
+    state = _axes(given, Aligned(experiments))
+    backend = _backend(given)
+    show([{**each.record, "tag": each.tag} for each in experiments], "table")
+    _say_items(experiments)
+
+    def make_viewer(window: Any, told: Mapping[str, str]) -> Viewer:
+        return Viewer(experiments, window, {**state, **told})
+
+    if backend == "desktop":
+        return desktop.show(make_viewer)
+    from benchkit.inspect.server import serve
+
+    return serve(make_viewer, port=given.port)
+
+
+def _axes(given: argparse.Namespace, aligned: Any) -> dict[str, str]:
+    """The axes asked for, as state of a viewer."""
+    from benchkit.conf.find import nearest
+    from benchkit.errors import UsageError
+    from benchkit.inspect.view import axes_of
+
+    known = axes_of(aligned)
+    asked = {which: name for which in ("x", "y") if (name := getattr(given, which)) is not None}
+    for which, name in asked.items():
+        if name not in known:
+            hint = nearest(name, known)
+            raise UsageError(f"--{which} {name}: {given.benchmark} has no such score. {hint}It has {', '.join(known)}.")
+    return asked
+
+
+def _backend(given: argparse.Namespace) -> str:
+    """Where it is shown; says why where nobody chose."""
+    from benchkit.errors import UsageError
+    from benchkit.inspect.desktop import unavailable
+
+    if given.port is not None and given.backend == "desktop":
+        raise UsageError("--port is of the page in a browser: --backend webagg.")
+    if given.backend or given.port is not None:
+        return given.backend or "webagg"
+    if reason := unavailable():
+        say(f"shown in a browser (--backend webagg), since {reason}.")
+        return "webagg"
+    say("shown in windows (--backend desktop); --backend webagg shows it in a browser.")
+    return "desktop"
+
+
+def _say_items(experiments: Sequence[Experiment]) -> None:
+    """Which experiments have other items than the first: those are shown too, each where it is known."""
+    first, *others = experiments
+    known = set(first.names)
+    for other in others:
+        names = set(other.names)
+        if names != known:
+            more, less = len(names - known), len(known - names)
+            say(f"{other.tag} has {more} items that {first.tag} does not have, and lacks {less} of its {len(known)}.")
