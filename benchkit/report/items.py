@@ -1,0 +1,48 @@
+"""What a page knows of the items of one benchmark: names, labels and scores of every experiment, for its own script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchkit.report.embed import packed
+
+if TYPE_CHECKING:
+    from benchkit.inspect.aligned import Aligned
+
+
+def items_of(aligned: Aligned) -> dict[str, Any]:
+    """Plain JSON of E experiments and N items with C columns of scores.
+
+    Keys: `tags` (E), `items` (N); `present`: uint8 (E, N), whether an experiment has an item; `columns`: name, better, unit
+    and help of each; `scores`: float32 (C, E, N), NaN where undefined; `categories`: name, labels, and `codes`: int32 (N,).
+    Arrays are base64 of their little-endian bytes.
+    """
+    present = np.zeros((len(aligned.tags), len(aligned.names)), np.uint8)
+    for row, places in enumerate(aligned.places):
+        present[row, places] = 1
+    scores = [aligned.scores(column) for column in aligned.columns]
+    shape = (len(scores), *present.shape)
+    return {
+        "tags": aligned.tags,
+        "items": aligned.names,
+        "present": packed(present),
+        "columns": [_column(aligned, column) for column in aligned.columns],
+        "scores": packed(np.array(scores, np.float32).reshape(shape)),
+        "categories": [_category(name, labels) for name, labels in aligned.categories.items()],
+    }
+
+
+def _column(aligned: Aligned, column: str) -> Mapping[str, str]:
+    metric = next((found for each in aligned.experiments if (found := each.metric_of(column))), None)
+    if metric is None:
+        return {"name": column, "better": "neither", "unit": "", "help": ""}
+    return {"name": column, "better": metric.better, "unit": metric.unit, "help": metric.help}
+
+
+def _category(name: str, labels: Sequence[str]) -> dict[str, Any]:
+    known = sorted(set(labels))
+    code = {label: place for place, label in enumerate(known)}
+    return {"name": name, "labels": known, "codes": packed(np.array([code[label] for label in labels], np.int32))}

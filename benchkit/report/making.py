@@ -1,0 +1,146 @@
+"""`benchkit report` as a function: gathers boards, scores and pictures, and writes the page."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchkit.errors import UsageError, printable
+from benchkit.progress import Progress
+from benchkit.report import figures, page
+from benchkit.report.chosen import MOST
+from benchkit.report.costs import costs_of
+from benchkit.report.differences import baseline_of, differences_of, differences_table
+from benchkit.report.items import items_of
+from benchkit.report.markup import Markup, element, joined
+from benchkit.report.section import Section, flips_of, pictures_of, sections_of
+from benchkit.report.thumbs import Thumbs
+from benchkit.report.whole import whole_pictures
+from benchkit.store.files import replacing
+from benchkit.store.outputs import Outputs
+
+if TYPE_CHECKING:
+    from benchkit.boards import Board
+
+PICTURES = 5_000_000  # characters of the pictures of items
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What a page shows, beyond what there is.
+
+    Attributes:
+        flips: the two tags whose flips are shown first.
+        baseline: the tag that others are compared with; None: the best of each board.
+        pictures: items of each benchmark that every experiment's picture is made of, at most.
+        no_paths: paths of the machine are cut to their last parts.
+    """
+
+    flips: tuple[str, str] | None = None
+    baseline: str | None = None
+    pictures: int = MOST
+    no_paths: bool = False
+
+
+def write_report(
+    path: Path, outputs: Outputs, benchmarks: Sequence[str] = (), tags: Sequence[str] = (), wishes: Wishes | None = None
+) -> int:
+    """Write the page; returns its size in bytes.
+
+    Args:
+        path: the file that is written or replaced.
+        benchmarks, tags: as `boards.boards_of` takes them.
+
+    Raises:
+        UsageError: Bokeh is missing, nothing fits, or a tag of the wishes is not among those shown.
+        RunError: a file is damaged, or the page cannot be written.
+    """
+    from benchkit.boards import boards_of
+
+    figures.require_bokeh()
+    boards = boards_of(outputs, benchmarks, tags, on_error=lambda error: None)  # they are told of among those apart
+    text = report_text(boards, wishes or Wishes())
+    with replacing(path, read_only=False) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+    return path.stat().st_size
+
+
+def report_text(boards: Sequence[Board], wishes: Wishes) -> str:
+    """The page of some boards."""
+    sections = sections_of(boards)
+    tags = list(dict.fromkeys(each.tag for section in sections for each in section.experiments))
+    if not tags:
+        raise UsageError("nothing that is asked for is scored: python -m benchkit.eval makes scores.")
+    _check(wishes, tags)
+    looks = figures.look_of(tags)
+    thumbs = Thumbs()
+    blocks: dict[str, Any] = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
+    blocks["cost-figure"] = figures.scatter(list(looks.values()), size=11)
+    parts = [page.boards_part(boards, looks), page.overview_part(boards, tags, looks), page.cost_part()]
+    parts.append(element("h2", "Benchmarks"))
+    plots: dict[tuple[str, ...], dict[str, Any]] = {}
+    left = PICTURES
+    for number, section in enumerate(sections):
+        parts.append(_part(number, section, len(sections) <= page.OPENED, looks, wishes))
+        budget = left // (len(sections) - number)
+        pictures = _pictures(section, wishes.pictures, budget)
+        left -= sum(len(str(each)) for each in pictures.values())
+        own = tuple(section.aligned.tags)
+        plots.setdefault(own, figures.scatter([looks[tag] for tag in own]))
+        blocks[f"items-{number}"] = {
+            **items_of(section.aligned),
+            "thumbs": thumbs.of(section.experiments, section.aligned.names),
+            "flips": flips_of(section, wishes.flips),
+            "figure": list(plots).index(own),
+            "told": _told(len(pictures), len(section.aligned.names)),
+        }
+        blocks[f"pictures-{number}"] = pictures
+    blocks |= {"figures": list(plots.values()), "thumbs": thumbs.addresses()}
+    body = joined(page.header(sections, tags), element("main", *parts))
+    return page.page(body, page.data_part(blocks), "benchkit report")
+
+
+def _check(wishes: Wishes, tags: Sequence[str]) -> None:
+    from benchkit.conf.find import nearest
+
+    for flag, tag in [*(("--flips", each) for each in wishes.flips or ()), ("--baseline", wishes.baseline)]:
+        if tag is not None and tag not in tags:
+            raise UsageError(
+                f"{flag} {printable(tag, 80)}: no tag of this report is called so. {nearest(tag, tags)}".rstrip()
+            )
+
+
+def _part(number: int, section: Section, opened: bool, looks: Any, wishes: Wishes) -> Markup:
+    count = sum(max(len(board.rows) - 1, 0) for board in section.boards)
+    progress = Progress(count, f"{section.benchmark}: differences", "pairs")
+    compared = [shown for board in section.boards if (shown := _compared(board, looks, wishes, progress.advance))]
+    progress.finish()
+    drawn = list(whole_pictures(section.experiments))
+    return page.benchmark_part(number, section, opened, compared, drawn, wishes.no_paths)
+
+
+def _compared(board: Board, looks: Any, wishes: Wishes, told: Callable[[], None]) -> Markup | None:
+    baseline = baseline_of(board, wishes.baseline)
+    if baseline is None or len(board.rows) < 2:
+        return None
+    return differences_table(board, baseline, differences_of(board, baseline, told), looks)
+
+
+def _pictures(section: Section, most: int, budget: int) -> dict[str, Any]:
+    progress = Progress(min(most, len(section.aligned.names)), f"{section.benchmark}: pictures", "items")
+    found = pictures_of(section, most, budget, progress.advance)
+    progress.finish()
+    return found
+
+
+def _told(pictures: int, items: int) -> str:
+    """What a reader is told beside an untouched plot."""
+    said = "Point at an item to see it, click to pin it."
+    if pictures < items:
+        said += (
+            f" Pictures of every experiment are here for {pictures:,} of {items:,} items: the largest flips, the worst and "
+            "the best. Others show their thumbnail and scores."
+        )
+    return said

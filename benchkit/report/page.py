@@ -1,0 +1,153 @@
+"""The page as a whole: its parts in order, as HTML and as data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import benchkit
+from benchkit.report import figures, numbers, tables
+from benchkit.report.embed import data_uri, json_block
+from benchkit.report.markup import Markup, element, joined, picture
+from benchkit.report.records import path_cut, record_details, without_paths
+from benchkit.report.section import items_counted
+
+if TYPE_CHECKING:
+    from benchkit.boards import Board
+    from benchkit.report.section import Section
+    from benchkit.report.whole import Whole
+
+SCRIPTS = ("dom", "data", "tables", "plot", "scatter", "cards", "flips", "costs", "main")
+LEVELS = {"high": "High level", "mid": "Mid level", "low": "Low level", "geometry": "Geometry"}
+OPENED = 2  # benchmarks that are open at first, where there are no more
+
+
+def page(body: Markup, data: Markup, title: str) -> str:
+    """The whole file. Nothing in it is run but the two scripts that its policy names by their hash."""
+    bokeh, script = figures.script(), _script()
+    policy = (
+        f"default-src 'none'; script-src {_hash(bokeh)} {_hash(script)}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    shown = {"policy": policy, "title": element("x", title)[3:-4], "style": _file("report.css"), "body": body}
+    return Template(_file("report.html")).substitute(shown, data=data, bokeh=bokeh, script=script)
+
+
+def _file(name: str) -> str:
+    return (resources.files("benchkit.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    """Our own scripts as one, in a scope of its own."""
+    return "(() => {\n'use strict';\n" + "".join(_file(f"{name}.js") for name in SCRIPTS) + "})();"
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def header(sections: Sequence[Section], tags: Sequence[str]) -> Markup:
+    """What the page is about, and where its parts are."""
+    counts = [
+        _count(len(sections), "benchmark"), _count(len(tags), "tag"), _count(items_counted(sections), "item"),
+    ]  # fmt: skip
+    dates = sorted(each.record["created"][:10] for section in sections for each in section.experiments)
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    links = [element("a", section.benchmark, href=f"#b{number}") for number, section in enumerate(sections)]
+    parts = [element("a", name, href=f"#{name}") for name in ("boards", "overview", "cost")]
+    about = element(
+        "p", f"{', '.join(counts)}. Experiments of {when}; benchkit {benchkit.__version__}.", class_="faint"
+    )
+    return element("header", element("h1", _title(sections)), about, element("nav", *parts, *links))
+
+
+def _title(sections: Sequence[Section]) -> str:
+    return f"{sections[0].benchmark}: report" if len(sections) == 1 else "benchkit report"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def boards_part(boards: Sequence[Board], looks: tables.Looks) -> Markup:
+    """All boards by level."""
+    parts: list[Markup | None] = []
+    level = ""
+    for board in boards:
+        if board.level != level:
+            level = board.level
+            parts.append(element("p", LEVELS.get(level, level), class_="level"))
+        shown = tables.board_table(board, looks) if board.rows else None
+        apart = tables.apart_list({tag: path_cut(why) for tag, why in board.apart.items()})
+        untested = element("p", board.untested, class_="caption") if board.untested else None
+        name = element(
+            "h3", board.benchmark, " ", element("small", board.family) if board.family != board.benchmark else None
+        )
+        parts.append(element("div", name, tables.protocol_line(board), shown, untested, apart, class_="card"))
+    note = _caption(
+        "Values with their 95 % interval beside the floor (dotted), the score of an answer that looks at no image. Places are "
+        "shared where the difference is not significant."
+    )
+    return element("section", element("h2", "Boards"), note, *parts, id="boards")
+
+
+def overview_part(boards: Sequence[Board], tags: Sequence[str], looks: tables.Looks) -> Markup:
+    """All benchmarks by tag."""
+    said = "Headline scores, coloured from the floor (or the worst tag) to the best tag of each row."
+    card = element("div", _caption(said), tables.heat_map(boards, tags, looks), class_="card")
+    return element("section", element("h2", "All benchmarks by tag"), card, id="overview")
+
+
+def cost_part() -> Markup:
+    """Room for the plot of score against cost."""
+    choices = [_choice("board", "cost-board"), _choice("cost", "cost-kind")]
+    said = "Ringed and joined: tags that no other beats in both score and cost (Pareto front)."
+    parts = [element("div", *choices, class_="controls"), element("div", class_="plot"), _caption(said)]
+    return element(
+        "section", element("h2", "Score against cost"), element("div", *parts, class_="card", id="costs"), id="cost"
+    )
+
+
+def _choice(name: str, class_: str) -> Markup:
+    return element("label", f"{name} ", element("select", class_=class_))
+
+
+def _caption(text: str) -> Markup:
+    return element("p", text, class_="caption")
+
+
+def benchmark_part(
+    number: int, section: Section, opened: bool, differences: Sequence[Markup], drawn: Sequence[Whole], no_paths: bool
+) -> Markup:
+    """A benchmark's own part; its plot and flips are made by the page's script when it is opened."""
+    board = section.boards[0]
+    best = board.rows[0] if board.rows else None
+    said = f"{len(section.experiments)} tags, {len(section.aligned.names):,} items"
+    said += f"; best {board.metric} {numbers.score(best.value)} ({best.tag})" if best else ""
+    parts = [element("div", element("p", "The plot needs JavaScript.", class_="caption"), class_="interactive")]
+    if differences:
+        parts += [element("h3", "Differences"), *differences]
+    if drawn:
+        parts += [element("h3", "Curves and plots"), _gallery(drawn)]
+    records = [(each.tag, without_paths(each.record) if no_paths else each.record) for each in section.experiments]
+    parts += [element("h3", "Records and confs", class_="records-title"), *(record_details(*each) for each in records)]
+    summary = element("summary", element("h3", section.benchmark), element("span", said, class_="caption"))
+    inside = element("div", *parts, class_="inside")
+    return element("details", summary, inside, class_="benchmark", id=f"b{number}", data_section=number, open=opened)
+
+
+def _gallery(drawn: Sequence[Whole]) -> Markup:
+    shown = []
+    for each in drawn:
+        said = f"{each.name}: {each.tag}" if each.tag else each.name
+        shown.append(element("figure", element("figcaption", said), picture(data_uri(each.encoded), said)))
+    return element("div", *shown, class_="gallery")
+
+
+def data_part(blocks: Mapping[str, Any]) -> Markup:
+    """Everything that the page's script reads, by name."""
+    return joined(*(json_block(f"data-{name}", value) for name, value in blocks.items()))

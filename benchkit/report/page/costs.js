@@ -1,0 +1,70 @@
+// Score against cost of the tags of one board, and the line of those that no other beats in both.
+class Costs {
+  constructor(box, boards, looks) {
+    Object.assign(this, { box, boards, looks });
+    this.selects = { board: box.querySelector(".cost-board"), cost: box.querySelector(".cost-kind") };
+  }
+
+  async start(figure) {
+    this.plot = await Plot.into(this.box.querySelector(".plot"), figure);
+    fill(this.selects.board, this.boards.map((board, place) => [String(place), `${board.title}: ${board.metric}`]), "0");
+    this.selects.board.addEventListener("change", () => this.offer());
+    this.selects.cost.addEventListener("change", () => this.draw());
+    this.offer();
+  }
+
+  offer() {
+    const board = this.boards[Number(this.selects.board.value)];
+    const kept = this.selects.cost.value;
+    const names = board.costs.map((cost) => cost.name);
+    fill(this.selects.cost, names.map((name) => [name, name]), names.includes(kept) ? kept : names[0]);
+    this.draw();
+  }
+
+  draw() {
+    const board = this.boards[Number(this.selects.board.value)];
+    const cost = board.costs.find((each) => each.name === this.selects.cost.value);
+    const known = board.tags.map((tag, row) => ({ tag, row, cost: cost.values[row], value: board.values[row] }))
+      .filter((each) => each.cost !== null && each.value !== null);
+    const costs = known.map((each) => each.cost);
+    const logarithmic = Math.min(...costs) > 0 && Math.max(...costs) > 20 * Math.min(...costs);
+    const place = (value) => (logarithmic ? Math.log10(value) : value);
+    Object.keys(this.looks).forEach((tag, number) => {
+      const own = known.filter((each) => each.tag === tag);
+      this.plot.put(`points-${number}`, { x: own.map((each) => place(each.cost)), y: own.map((each) => each.value) });
+    });
+    const front = cost.front.map((row) => [place(cost.values[row]), board.values[row]]);
+    this.plot.put("same", { x: front.map((p) => p[0]), y: front.map((p) => p[1]) });
+    this.plot.put("names", { x: known.map((each) => place(each.cost)), y: known.map((each) => each.value), text: known.map((each) => shortened(each.tag)) });
+    this.plot.axis("x", cost.name, (start, end) => (logarithmic ? powers(start, end) : rounds(start, end)));
+    this.plot.axis("y", `${board.metric}${{ higher: " \u2191", lower: " \u2193" }[board.better] || ""}`, null);
+    const width = place(Math.max(...costs)) - place(Math.min(...costs));
+    this.plot.span("x", place(Math.min(...costs)), place(Math.max(...costs)) + width * 0.2);
+    this.plot.span("y", Math.min(...known.map((each) => each.value)), Math.max(...known.map((each) => each.value)));
+  }
+}
+
+function shortened(text) {
+  return text.length > 28 ? `${text.slice(0, 27)}\u2026` : text;
+}
+
+// 1, 2 and 5 times powers of ten that lie between two logarithms
+function powers(start, end) {
+  const ticks = [];
+  for (let power = Math.floor(start); power <= end; power++) {
+    for (const times of end - start > 3 ? [1] : [1, 2, 5]) {
+      const place = power + Math.log10(times);
+      if (place >= start && place <= end) ticks.push([place, amount(times * 10 ** power)]);
+    }
+  }
+  return ticks;
+}
+
+function rounds(start, end) {
+  const rough = (end - start) / 6;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough);
+  const ticks = [];
+  for (let k = Math.ceil(start / step); k * step <= end; k++) ticks.push([k * step, amount(k * step)]);
+  return ticks;
+}

@@ -1,0 +1,100 @@
+// A plot that Bokeh draws on canvas: its models by name, colours of the page, ticks of our own, and what is near the pointer.
+const NEAR = 14; // pixels
+const PLOTS = new Set();
+
+class Plot {
+  static async into(box, figure) {
+    const views = await Bokeh.embed.embed_item({ ...figure, target_id: box });
+    const plot = new Plot(views.roots ? views.roots[0].model.document : views[0].model.document);
+    PLOTS.add(plot);
+    plot.dress();
+    return plot;
+  }
+
+  constructor(model) {
+    this.document = model;
+    this.figure = model.get_model_by_name("plot");
+    this.makers = { x: null, y: null };
+    for (const way of ["x", "y"]) {
+      this.figure[`${way}_range`].change.connect(() => this.retick(way));
+    }
+  }
+
+  put(source, data) {
+    this.document.get_model_by_name(source).data = data;
+  }
+
+  show(name, shown) {
+    this.document.get_model_by_name(name).visible = shown;
+  }
+
+  span(way, low, high) {
+    const empty = !(high >= low);
+    const [start, end] = empty ? [0, 1] : [low, high];
+    const margin = (end > start ? end - start : Math.abs(start) || 1) * 0.05;
+    const range = this.figure[`${way}_range`];
+    range.setv({ start: start - margin, end: end + margin, reset_start: start - margin, reset_end: end + margin });
+    this.retick(way);
+  }
+
+  // label of an axis; `maker(start, end)` gives [place, text] of its ticks, null leaves them to Bokeh
+  axis(way, label, maker) {
+    const axis = this.document.get_model_by_name(`${way}-axis`);
+    this.makers[way] = maker;
+    axis.axis_label = plain(label);
+    if (!maker) {
+      axis.ticker = new (Bokeh.Models.get("BasicTicker"))();
+      axis.major_label_overrides = new Map();
+    }
+  }
+
+  retick(way) {
+    const maker = this.makers[way];
+    if (!maker) return;
+    const axis = this.document.get_model_by_name(`${way}-axis`);
+    const range = this.figure[`${way}_range`];
+    const ticks = maker(range.start, range.end);
+    axis.setv({
+      ticker: new (Bokeh.Models.get("FixedTicker"))({ ticks: ticks.map(([place]) => place) }),
+      major_label_overrides: new Map(ticks.map(([place, text]) => [place, plain(text)])),
+    });
+  }
+
+  // the nearest of [x, y, ...rest] to a place of the plot, within some pixels; null where there is none
+  near(event, points) {
+    const { x_range: x, y_range: y, inner_width: width, inner_height: height } = this.figure;
+    const across = width / (x.end - x.start);
+    const down = height / (y.end - y.start);
+    let best = null;
+    let least = NEAR * NEAR;
+    for (const point of points()) {
+      const away = ((point[0] - event.x) * across) ** 2 + ((point[1] - event.y) * down) ** 2;
+      if (away <= least) [best, least] = [point, away];
+    }
+    return best;
+  }
+
+  dress() {
+    const style = getComputedStyle(document.documentElement);
+    const [text, faint, line] = ["--text", "--faint", "--line"].map((name) => style.getPropertyValue(name).trim());
+    this.figure.setv({ background_fill_alpha: 0, border_fill_alpha: 0, outline_line_color: line });
+    for (const way of ["x", "y"]) {
+      this.document.get_model_by_name(`${way}-axis`).setv({
+        axis_label_text_color: text, major_label_text_color: faint, axis_line_color: line,
+        major_tick_line_color: line, minor_tick_line_color: null,
+      });
+      this.document.get_model_by_name(`${way}-grid`).grid_line_color = line;
+    }
+    for (const name of ["same-line", "same-rings"]) this.document.get_model_by_name(name).glyph.line_color = text;
+    this.document.get_model_by_name("names-shown").glyph.text_color = text;
+  }
+}
+
+// Bokeh would take a text between dollars for TeX
+function plain(text) {
+  return new (Bokeh.Models.get("PlainText"))({ text: String(text) });
+}
+
+function redress() {
+  for (const plot of PLOTS) plot.dress();
+}
