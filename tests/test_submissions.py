@@ -17,7 +17,6 @@ import torch
 from PIL import Image
 
 from benchkit.__main__ import main
-from benchkit.commands._tables import apart
 from benchkit.conf.build import build
 from benchkit.errors import UsageError
 from benchkit.eval import evaluate
@@ -25,7 +24,6 @@ from benchkit.submissions.audit import audit
 from benchkit.submissions.board import rank, rows
 from benchkit.submissions.entry import make_entry, read_entry, write_entry
 from benchkit.submissions.manifest import build_manifest, differences, read_manifest
-from benchkit.submissions.records import rank_records
 from benchkit.submissions.verify import _other_truth
 
 ROWS = [("test", "a"), ("test", "a"), ("test", "b"), ("train", "c"), ("train", "c"), ("train", "d")]
@@ -624,55 +622,8 @@ class TestBoard:
         assert [name for name, _ in rank(entries).ranked] == ["a", "b"]
 
 
-class TestRecords:
-    def record(self, tag: str, value: float | None, **protocol: Any) -> dict[str, Any]:
-        score = {"value": value, "interval": None, "floor": 0.2, "better": "higher"}
-        return {
-            "tag": tag,
-            "family": "retrieval",
-            "scores": {"mAP": score},
-            "protocol": {"dataset_id": "d", "size": 224, **protocol},
-        }
-
-    def test_ranked_within_the_protocol_that_most_follow(self):
-        records = [
-            self.record("a", 0.3),
-            self.record("b", 0.9),
-            self.record("c", None),
-            self.record("d", 0.99, size=448),
-        ]
-        found = rank_records([*records, {**self.record("e", 1.0), "scores": None}])
-        assert [record["tag"] for record in found.ranked] == ["b", "a", "c"]
-        assert found.apart["d"] == "another protocol: size"
-        assert "not scored" in found.apart["e"]
-        assert (found.metric, found.better) == ("mAP", "higher")
-        assert [r["tag"] for r in rank_records([*records, self.record("f", 0.1, size=448), self.record("g", 0.2, size=448.0),
-                                                self.record("h", 0.3, size=448)]).ranked] == ["d", "h", "g", "f"]  # fmt: skip
-
-    def test_painting_vision_compares_exactly_its_own_fields(self):
-        made = [self.record("a", 0.1, benchmark="painting_vision", version=1, size=640),
-                self.record("b", 0.2, benchmark="painting_vision", version=1, size=320)]  # fmt: skip
-        found = rank_records([{**record, "family": "painting_vision"} for record in made])
-        assert [record["tag"] for record in found.ranked] == ["b", "a"]
-
-    @pytest.mark.parametrize("family", ["homography", "relative_pose", "correspondence", "correspondence3d"])
-    def test_methods_are_compared_as_wholes(self, family: str):
-        """How views are resized and what is matched is the method's own; eval settings are the protocol; tables say the same."""
-        fields = {"benchmark": family, "family": family, "version": 1, "targets": "t", "skipped": []}
-        fields["eval"] = {"estimator": ["poselib"]}
-        made = [
-            self.record("a", 0.1, **fields, head={"name": "match"}, layers="final"),
-            self.record("b", 0.2, **fields, head={"name": "lightglue"}, layers="3"),
-            self.record("c", 0.3, **{**fields, "eval": {"estimator": ["opencv"]}}),
-        ]
-        made = [{**record, "family": family, "benchmark": family} for record in made]
-        found = rank_records(made)
-        assert [record["tag"] for record in found.ranked] == ["b", "a"]
-        assert "eval.estimator" in found.apart["c"]
-        assert apart(made[:2]) == []
-        assert "eval.estimator" in apart(made)[0]
-
-    def test_the_command(self, submitted: Any, capsys: pytest.CaptureFixture[str]):
+class TestTags:
+    def test_tags_are_ranked_where_no_files_are_given(self, submitted: Any, capsys: pytest.CaptureFixture[str]):
         _, outputs, _ = submitted
         capsys.readouterr()
         assert run("leaderboard", "painting_vision", "--outputs", outputs) == 0

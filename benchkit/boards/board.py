@@ -68,7 +68,7 @@ class Board:
         metric, better, unit: the headline.
         protocol: dotted field -> value, of those fields in which the benchmark's boards differ; empty where it has one board.
         rows: best first, those without a value last.
-        apart: tag -> why it is on no board of this benchmark; on the first board only.
+        apart: tag -> why it is on no board of this benchmark; on its last board only.
         alone: rows of those in `apart` that are scored: values that are not to be ranked.
         untested: why no row shares a place with another; "" where significance was tested.
     """

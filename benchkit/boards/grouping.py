@@ -68,12 +68,12 @@ def _order(row: Row, better: str) -> tuple[float, str]:
 def _with_apart(
     boards: list[Board], alone: Sequence[Experiment], protocols: Sequence[Protocol], apart: Mapping[str, str]
 ) -> list[Board]:
-    """The boards, the first with everything that is on none."""
+    """The boards, the last with everything that is on none."""
     if not boards:
         return []
     why = {**{each.tag: _kept_apart(ranked_by(each.record), protocols) for each in alone}, **apart}
     rows = tuple(make_row(each, boards[0].metric) for each in alone)
-    return [dataclasses.replace(boards[0], apart=why, alone=rows), *boards[1:]]
+    return [*boards[:-1], dataclasses.replace(boards[-1], apart=why, alone=rows)]
 
 
 def _kept_apart(protocol: Protocol, boards: Sequence[Protocol]) -> str:
@@ -96,6 +96,8 @@ def valued(protocol: Protocol, field: str) -> Any:
 
 def told(value: Any) -> str:
     """A value of a protocol in a few letters: what is a sha256 by its first ones."""
+    if value is None:
+        return "none"
     if isinstance(value, str) and len(value) == HASH:
         return value[:SHORT]
     if isinstance(value, list | tuple) and len(value) > 4:

@@ -17,7 +17,7 @@ FORMATS = ("table", "markdown", "latex", "csv")
 _NUMERIC = ("value", "low", "high", "floor", "ceiling")
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}  # other signs in LaTeX's own encoding
-_LATEX |= {c: "\\" + c for c in "%&_#${}"}
+_LATEX |= {c: "\\" + c for c in "%&_#${}"} | {"†": r"\dag{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 
 
 def scores_rows(records: Sequence[Mapping[str, Any]], style: str = "table") -> tuple[list[str], list[list[str]]]:
@@ -25,7 +25,7 @@ def scores_rows(records: Sequence[Mapping[str, Any]], style: str = "table") -> t
 
     There is a column of ceilings where any score has one.
     """
-    show = _digits if style == "csv" else number
+    show = digits if style == "csv" else number
     ceilings = any(score.get("ceiling") is not None for record in records for score in record["scores"].values())
     header = ["benchmark", "tag", "metric", "value", "low", "high", "floor", *["ceiling"] * ceilings, "better"]
     rows = []
@@ -42,7 +42,8 @@ def number(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.4f}"
 
 
-def _digits(value: float | None) -> str:
+def digits(value: float | None) -> str:
+    """All digits; nothing where undefined."""
     return "" if value is None else repr(float(value))
 
 
@@ -163,6 +164,15 @@ def render(
             [" & ".join(line) + r" \\" for line in lines], [rules and name in numeric for name in header], rules
         )
     return _terminal(header, rows, numeric)
+
+
+def remark(line: str, style: str) -> str:
+    """A line that stands beside a table in one of FORMATS: escaped in Markdown, a comment in LaTeX."""
+    forms: Mapping[str, Callable[[str], str]] = {
+        "markdown": lambda text: f"{_markdown(text)}\n",
+        "latex": "% {}".format,
+    }
+    return forms.get(style, str)(line)
 
 
 def _bold(

@@ -1,0 +1,96 @@
+"""All boards as one grid: tags down, benchmarks across; what may be compared in a column, and where a score lies in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from benchkit.boards.board import Board, Row
+from benchkit.boards.metrics import chosen_metrics
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """One metric of one benchmark.
+
+    Attributes:
+        benchmark, metric, better, unit: what it is.
+        rows: tag -> its row; without those that lack the metric.
+        first: tags on the benchmark's first board: their scores follow one protocol.
+        alone: whether the benchmark has no other column here.
+    """
+
+    benchmark: str
+    metric: str
+    better: str
+    unit: str
+    rows: dict[str, Row]
+    first: frozenset[str]
+    alone: bool = True
+
+    @property
+    def mixed(self) -> bool:
+        """Whether its scores follow different protocols, and are not to be compared."""
+        return bool(self.rows.keys() - self.first)
+
+    def value(self, tag: str) -> float | None:
+        """A tag's score; None where it is undefined, or there is none."""
+        row = self.rows.get(tag)
+        return None if row is None else row.scores[self.metric]["value"]
+
+    def best(self) -> set[str]:
+        """Tags with the best score; nobody where scores are not to be compared, or there is one."""
+        values = {tag: value for tag in self.rows if (value := self.value(tag)) is not None}
+        if self.mixed or len(values) < 2 or self.better == "neither":
+            return set()
+        top = (min if self.better == "lower" else max)(values.values())
+        return {tag for tag, value in values.items() if value == top}
+
+    def positions(self) -> dict[str, float]:
+        """Where each score lies between the floor, or the worst if that is below it, and the best: 0 to 1."""
+        sign = -1 if self.better == "lower" else 1
+        values = {tag: sign * value for tag in self.rows if (value := self.value(tag)) is not None}
+        floors = [sign * floor for row in self.rows.values() if (floor := row.scores[self.metric]["floor"]) is not None]
+        if not values or self.better == "neither":
+            return {}
+        best, worst = max(values.values()), min([*values.values(), *floors])
+        return {tag: 1.0 if best == worst else (value - worst) / (best - worst) for tag, value in values.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """Tags in the order in which boards first show them, and columns in the order of boards."""
+
+    tags: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+
+def grid_of(boards: Sequence[Board], metrics: Sequence[str] = ()) -> Grid:
+    """A grid of every benchmark's headline, or of these metrics in place of it.
+
+    Args:
+        boards: as `boards_of` gives them.
+        metrics: names, or `all`.
+    """
+    by_benchmark: dict[str, list[Board]] = {}
+    for board in boards:
+        if board.rows:
+            by_benchmark.setdefault(board.benchmark, []).append(board)
+    columns = [column for group in by_benchmark.values() for column in _columns(group, metrics)]
+    tags = dict.fromkeys(tag for column in columns for tag in column.rows)
+    return Grid(tuple(tags), tuple(columns))
+
+
+def _columns(boards: Sequence[Board], metrics: Sequence[str]) -> list[Column]:
+    """Of one benchmark."""
+    rows = [row for board in boards for row in board.rows] + [row for board in boards for row in board.alone]
+    names = chosen_metrics(boards[0], metrics) if metrics else [boards[0].metric]
+    found = []
+    for name in names:
+        having = {row.tag: row for row in rows if name in row.scores}
+        score = next(iter(having.values())).scores[name]
+        on_first = frozenset(row.tag for row in boards[0].rows)
+        found.append(
+            Column(boards[0].benchmark, name, score["better"], score["unit"], having, on_first, len(names) == 1)
+        )
+    return found

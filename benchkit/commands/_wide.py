@@ -1,0 +1,69 @@
+"""One table of all benchmarks, as papers have it: tags down, benchmarks or metrics across."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from benchkit.boards.grid import Column, grid_of
+from benchkit.commands._boards import print_remarks
+from benchkit.commands._columns import MOST, difference, shown, titled
+from benchkit.commands._tables import digits, render
+from benchkit.errors import printable
+
+if TYPE_CHECKING:
+    from benchkit.boards import Board
+
+OTHER = " †"  # marks a column whose scores follow different protocols, and in it those off the first board
+
+
+def print_wide(
+    boards: Sequence[Board], metrics: Sequence[str], style: str, percent: bool, baseline: str | None
+) -> None:
+    """Print the table; the best of a column whose scores may be compared is bold in Markdown and LaTeX. See `print_boards`."""
+    grid = grid_of(boards, metrics)
+    several = len({column.benchmark for column in grid.columns}) > 1
+    header = ["tag", *(_title(column, percent, several) for column in grid.columns)]
+    rows = [
+        [printable(tag, MOST), *(_cell(column, tag, style, percent, baseline) for column in grid.columns)]
+        for tag in grid.tags
+    ]
+    best = [column.best() for column in grid.columns]
+    bold = {(row, 1 + place) for row, tag in enumerate(grid.tags) for place, tags in enumerate(best) if tag in tags}
+    print(
+        render(header, rows, style, numeric=header[1:], bold=bold, rules=True), end="\n\n" if style != "csv" else "\n"
+    )
+    print_remarks(_remarks(boards, grid.columns, several, baseline), style)
+
+
+def _title(column: Column, percent: bool, several: bool) -> str:
+    name = titled(column.metric, {"unit": column.unit, "better": column.better}, percent)
+    mark = OTHER if column.mixed else ""
+    return (f"{column.benchmark} {name}" if several else name) + mark
+
+
+def _cell(column: Column, tag: str, style: str, percent: bool, baseline: str | None) -> str:
+    row = column.rows.get(tag)
+    if row is None:
+        return ""
+    if style == "csv":
+        return digits(column.value(tag))
+    mark = "" if tag in column.first else OTHER
+    if baseline is None or tag == baseline:
+        return shown(column.value(tag), row.scores[column.metric], percent) + mark
+    return (difference(row, column.metric, percent) if row.differences else "n/a") + mark
+
+
+def _remarks(boards: Sequence[Board], columns: Sequence[Column], several: bool, baseline: str | None) -> list[str]:
+    said = [] if several else [f"benchmark {columns[0].benchmark}"]
+    if any(column.mixed for column in columns):
+        said.append(
+            "†: a column whose scores follow different protocols, and in it those that are not of the first board: not to be "
+            "compared. Without --wide there is a board for each protocol."
+        )
+    if baseline:
+        said.append(
+            f"differences to {printable(baseline, MOST)}, whose row holds its scores; *: p < .05 after Holm's correction"
+        )
+    generated = [board.benchmark for board in boards if any("generated images" in row.marks for row in board.rows)]
+    return said + ([f"generated images: {', '.join(dict.fromkeys(generated))}"] if generated else [])
