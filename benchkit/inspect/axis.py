@@ -14,7 +14,7 @@ from benchkit.inspect.view import View
 if TYPE_CHECKING:
     from benchkit.inspect.aligned import Aligned
 
-JITTER = 0.36  # how far points of a category are moved about its place, at most
+JITTER = 0.36  # how far points are moved about the place of their category or item, at most
 SPREAD = 0.4  # of an experiment's share of that room, how far by the item's name
 
 
@@ -45,7 +45,7 @@ def axis_of(aligned: Aligned, name: str, view: View, order: Sequence[int]) -> Ax
         return _category(aligned, name)
     places = np.empty(len(aligned.names))
     places[np.asarray(order, np.int64)] = np.arange(len(places))
-    return Axis(f"items ({view.order})", _for_all(aligned, places))
+    return Axis(f"items ({view.order})", _for_all(aligned, places) + _lanes(aligned)[:, None])
 
 
 def _scores(aligned: Aligned, column: str, diff_only: bool) -> Axis:
@@ -63,10 +63,14 @@ def _category(aligned: Aligned, name: str) -> Axis:
     ticks = sorted(set(labels))
     place = {label: k for k, label in enumerate(ticks)}
     exact = np.array([place[label] for label in labels], np.int64)
-    lane = 2 * JITTER / len(aligned.tags)  # experiments stand beside each other: equal scores would hide one another
-    centres = (np.arange(len(aligned.tags)) + 0.5) * lane - JITTER
-    values = _for_all(aligned, exact + SPREAD * lane * jitter(aligned.names)) + centres[:, None]
-    return Axis(name, values, ticks, exact)
+    moved = SPREAD * 2 * JITTER / len(aligned.tags) * jitter(aligned.names)
+    return Axis(name, _for_all(aligned, exact + moved) + _lanes(aligned)[:, None], ticks, exact)
+
+
+def _lanes(aligned: Aligned) -> np.ndarray:
+    """Where experiments stand beside each other about a place, (E,): equal scores would hide one another."""
+    count = len(aligned.tags)
+    return ((np.arange(count) + 0.5) * 2 / count - 1) * JITTER
 
 
 def jitter(names: Sequence[str]) -> np.ndarray:
