@@ -16,7 +16,7 @@ from benchkit.compare.aligned import Aligned
 from benchkit.errors import UsageError, printable
 from benchkit.eval.base import Benchmark, Metric
 from benchkit.experiments.experiment import Experiment
-from benchkit.metrics.intervals import Columns, Interval, Summary, bootstrap
+from benchkit.metrics.intervals import Columns, Interval, Summary, mean_interval
 from benchkit.metrics.paired import holm, intervals, mcnemar, permuted, permuted_mean
 
 PER_TEST = 40  # permutations for each of several tests: p after Holm's correction can then be as small as .025
@@ -180,19 +180,12 @@ def _of_mean(aligned: Aligned, pair: tuple[int, int], metric: Metric, chance: Ch
     if not len(one):
         return dataclasses.replace(found, n_undefined=left_out)
     apart = other - one
-    low, high = _mean_interval(apart, groups, chance) or (None, None)
+    drawn = mean_interval(apart, n_resamples=chance.resamples, seed=chance.seed, groups=groups)
+    low, high = drawn or (None, None)
     p = permuted_mean(apart, permutations=chance.permutations, seed=chance.seed, groups=groups)
     both = np.concatenate([one, other])
     test = McNemar(*mcnemar(one, other)) if ((both == 0) | (both == 1)).all() else None
     return dataclasses.replace(found, low=low, high=high, p=p, n_undefined=left_out, mcnemar=test)
-
-
-def _mean_interval(values: np.ndarray, groups: np.ndarray | None, chance: Chance) -> Interval | None:
-    def mean(columns: Columns) -> Summary:
-        return {"mean": float(columns["values"].mean())}
-
-    drawn = {"values": values}
-    return bootstrap(drawn, mean, n_resamples=chance.resamples, seed=chance.seed, groups=groups)["mean"]
 
 
 def _of_sets(

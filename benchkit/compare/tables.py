@@ -18,25 +18,32 @@ SIDES = {"first": "A is better", "second": "B is better"}
 Table = tuple[list[str], list[list[str]]]
 
 
-def differences_table(comparison: Comparison, digits: bool = False) -> Table:
-    """Header and one row per pair and metric. `digits`: all of them, and nothing where undefined, as for CSV."""
-    show, signed, chance = (_digits, _digits, _digits) if digits else (_number, _signed, _p)
-    names = {"metric": "metric (better)", "A": "A", "B": "B", "value": "B - A", "low": "low", "high": "high"}
-    header = ["B is", *names.values(), "p", "p (Holm)", "verdict", "items"]
+def differences_table(comparison: Comparison) -> Table:
+    """Header and one row per pair and metric, to be read."""
+    header = ["B is", "metric (better)", "A", "B", "B - A", "low", "high", "p", "p (Holm)", "verdict", "items"]
     rows = []
     for pair in comparison.pairs:
         for each in pair.differences.values():
-            unit = f" {each.unit}" if each.unit else ""
             about = [
                 printable(pair.second),
-                f"{each.metric}{unit} ({each.better})",
-                show(each.first),
-                show(each.second),
+                f"{_with_unit(each)} ({each.better})",
+                *map(_number, (each.first, each.second)),
             ]
-            apart = [signed(each.value), signed(each.low), signed(each.high), chance(each.p), chance(each.adjusted)]
+            apart = [*map(_signed, (each.value, each.low, each.high)), *map(_p, (each.p, each.adjusted))]
             rows.append([*about, *apart, verdict(each), str(each.n_items)])
-    several = len(comparison.pairs) > 1 or digits
-    return (header, rows) if several else (header[1:], [row[1:] for row in rows])
+    return (header, rows) if len(comparison.pairs) > 1 else (header[1:], [row[1:] for row in rows])
+
+
+def differences_rows(comparison: Comparison) -> Table:
+    """The same for programs: a column for each thing, all digits, nothing where a number is undefined."""
+    header = ["A", "B", "metric", "unit", "better", "score A", "score B", "difference", "low", "high", "p", "p (Holm)"]
+    rows = []
+    for pair in comparison.pairs:
+        for each in pair.differences.values():
+            numbers = each.first, each.second, each.value, each.low, each.high, each.p, each.adjusted
+            about = [pair.first, pair.second, each.metric, each.unit, each.better]
+            rows.append([*about, *map(_digits, numbers), verdict(each), str(each.n_items)])
+    return [*header, "verdict", "items"], rows
 
 
 def verdict(difference: Difference) -> str:
@@ -161,6 +168,10 @@ def gate_lines(comparison: Comparison) -> list[str]:
         + (f"FAILED: {each.failure}" if each.failure else "passed")
         for each in comparison.endings
     ]
+
+
+def _with_unit(each: Difference) -> str:
+    return f"{each.metric} [{each.unit}]" if each.unit else each.metric
 
 
 def _number(value: float | None) -> str:

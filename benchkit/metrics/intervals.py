@@ -12,6 +12,7 @@ from benchkit.errors import RunError
 Columns = dict[str, np.ndarray]
 Summary = Mapping[str, float | None]
 Interval = tuple[float, float]
+BLOCK = 1 << 20  # units that are drawn at once
 
 
 def bootstrap(
@@ -53,6 +54,27 @@ def bootstrap(
         summary = summarize({name: column.take(chosen, axis=0) for name, column in columns.items()})
         row[:] = [np.nan if (value := summary.get(name)) is None else value for name in whole]
     return {name: None if undefined(whole[name]) else _interval(values[:, i]) for i, name in enumerate(whole)}
+
+
+def mean_interval(
+    values: NDArray[np.float64], *, n_resamples: int, seed: int, groups: np.ndarray | None = None
+) -> Interval | None:
+    """`bootstrap` of the mean of one column (N,) of finite numbers: much faster, as only sums of units are drawn."""
+    sums, counts = values, np.ones(len(values))
+    if groups is not None:
+        _, unit = np.unique(groups, return_inverse=True)
+        sums = np.bincount(unit, weights=values).astype(np.float64)
+        counts = np.bincount(unit).astype(np.float64)
+    n_units = len(sums)
+    if n_units < 2:
+        return None
+    rng = np.random.default_rng(seed)
+    step = max(1, BLOCK // n_units)
+    means = []
+    for start in range(0, n_resamples, step):
+        drawn = rng.integers(0, n_units, (min(step, n_resamples - start), n_units))
+        means.append(sums[drawn].sum(axis=1) / (n_units if groups is None else counts[drawn].sum(axis=1)))
+    return _interval(np.concatenate([np.zeros(0), *means]))
 
 
 def drawn_together(names: Sequence[str], groups: Sequence[str]) -> np.ndarray | None:
