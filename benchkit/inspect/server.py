@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 
 if TYPE_CHECKING:
     from benchkit.inspect.web import MakeViewer
@@ -46,13 +46,15 @@ def _listening(port: int | None) -> list[socket.socket]:
     """Sockets on the port; on any free one where none was asked for and 8988 is taken. Raises UsageError."""
     from tornado.netutil import bind_sockets
 
+    if port is not None and not 0 <= port <= 65535:
+        raise UsageError(f"--port {port} is no port: those are 1 to 65535.")
     try:
         return bind_sockets(PORT if port is None else port, ADDRESS, socket.AF_INET)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         if port is None:
             return bind_sockets(0, ADDRESS, socket.AF_INET)
         raise UsageError(
-            f"port {port} of {ADDRESS} cannot be listened on ({error.args[-1]}): name another one with --port, or none, "
+            f"port {port} of {ADDRESS} cannot be had ({reason(error)}): name another one with --port, or none, "
             "for any that is free."
         ) from error
 

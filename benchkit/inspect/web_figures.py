@@ -73,6 +73,14 @@ class Flow:
     _due = _drawing_due = _sending_due = False
     _move: dict[str, Any] | None = None
 
+    def end(self) -> None:
+        """The figure is closed: nothing of it is shown any more."""
+        sockets, self.web_sockets = self.web_sockets, set()
+        for socket in sockets:
+            socket.close()
+        if self._on_its_way:
+            self._on_its_way.cancel()
+
     def want_drawing(self) -> None:
         """Draw soon."""
         self._drawing_due = True

@@ -123,6 +123,7 @@ class FigureSocket(Socket):
         self._write(blob)
 
     def on_close(self) -> None:
-        """The figure stays: its viewer may have another socket for it."""
+        """Its figure may stay, with another socket."""
         if self.manager is not None:
             self.manager.web_sockets.discard(self)
+            self.manager = None

@@ -77,9 +77,6 @@ class WebWindow:
 
     def _end(self, key: int) -> bool:
         ended = self.managers.pop(key, None)
-        if ended is None:
-            return False
-        for socket in list(ended.web_sockets):
-            socket.close()
-        ended.web_sockets.clear()
-        return True
+        if ended is not None:
+            ended.end()
+        return ended is not None
