@@ -42,8 +42,8 @@ class Row:
     params: int
     images_per_s: float | None
     device: str
-    bytes_per_item: float | None
-    prediction_bytes: float | None
+    bytes_per_item: int | None
+    prediction_bytes: int | None
     marks: tuple[str, ...]
     experiment: Experiment
     first: int = 0

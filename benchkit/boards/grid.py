@@ -47,14 +47,16 @@ class Column:
         return {tag for tag, value in values.items() if value == top}
 
     def positions(self) -> dict[str, float]:
-        """Where each score lies between the floor, or the worst if that is below it, and the best: 0 to 1."""
-        sign = -1 if self.better == "lower" else 1
-        values = {tag: sign * value for tag in self.rows if (value := self.value(tag)) is not None}
-        floors = [sign * floor for row in self.rows.values() if (floor := row.scores[self.metric]["floor"]) is not None]
-        if not values or self.better == "neither":
+        """Where each score of the first board lies between the floor (without one: the worst) and the best: 0 to 1."""
+        if self.better == "neither":
             return {}
-        best, worst = max(values.values()), min([*values.values(), *floors])
-        return {tag: 1.0 if best == worst else (value - worst) / (best - worst) for tag, value in values.items()}
+        sign = -1 if self.better == "lower" else 1
+        values = {tag: sign * value for tag in self.first if (value := self.value(tag)) is not None}
+        floors = [sign * floor for tag in values if (floor := self.rows[tag].scores[self.metric]["floor"]) is not None]
+        best, least = max(values.values(), default=0.0), min(floors or values.values(), default=0.0)
+        if best <= least:  # without a floor: one score, or equal ones
+            return dict.fromkeys(values, 0.0 if floors else 1.0)
+        return {tag: max(0.0, (value - least) / (best - least)) for tag, value in values.items()}
 
 
 @dataclasses.dataclass(frozen=True)

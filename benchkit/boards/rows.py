@@ -40,12 +40,12 @@ def make_row(experiment: Experiment, metric: str) -> Row:
     )
 
 
-def _feature_bytes(record: Mapping[str, Any]) -> float | None:
+def _feature_bytes(record: Mapping[str, Any]) -> int | None:
     """Those of train items are on disk too, unless they are the evaluated ones."""
     data = record["data"]
     return _bytes(record, FEATURES, data["n_items"] + (0 if data["trained_on_evaluated"] else data["n_train"]))
 
 
-def _bytes(record: Mapping[str, Any], begins: str, items: int) -> float | None:
+def _bytes(record: Mapping[str, Any], begins: str, items: int) -> int | None:
     found = [facts["bytes"] for name, facts in record["files"].items() if name.startswith(begins)]
-    return sum(found) / items if found and items else None
+    return round(sum(found) / items) if found and items else None

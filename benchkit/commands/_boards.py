@@ -82,11 +82,12 @@ def _shared_marks(board: Board) -> list[str]:
 
 def _above(board: Board, baseline: str | None) -> list[str]:
     """Level, family, instance, the protocol where the benchmark has several, and marks of all rows."""
-    of = f", {board.family}" if board.family != board.benchmark else ""
+    name, of = printable(board.benchmark), f", {board.family}" if board.family != board.benchmark else ""
     protocol = ", ".join(f"{field} {told(value)}" for field, value in board.protocol.items())
     number = f", board {board.number} ({printable(protocol)})" if board.protocol else ""
     shared = _shared_marks(board)
-    said = [printable(board.benchmark) + f" ({board.level} level{of}){number}{'; all rows: ' * bool(shared)}{', '.join(shared)}"]
+    all_rows = f"; all rows: {', '.join(shared)}" if shared else ""
+    said = [f"{name} ({board.level} level{of}){number}{all_rows}"]
     if baseline and board.rows and not _has_differences(board):
         said.append(f"scores, as there is nothing here to compare with {printable(baseline, columns.MOST)}")
     return said
