@@ -1,7 +1,7 @@
 """Simulated paired experiments: 95 % intervals hold the true difference 95 times of 100, and p is even where there is none.
 
 Of 2,000 simulations the share that holds is binomial: four standard errors are .0195. The percentile bootstrap of few units
-is a little too narrow, as it takes the normal distribution for Student's t and n for n - 1: by .006 with 100 units, .012
+is a little too narrow, as it takes the normal distribution for Student's t and n for n - 1: by .004 with 100 units, .008
 with 50. Ends found among 1,000 resamples lose .002, among 200 .01. All three are computed below.
 """
 

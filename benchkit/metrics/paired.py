@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from benchkit.metrics.intervals import Columns, Interval, Summary, bootstrap, undefined
+from benchkit.metrics.intervals import Columns, Interval, Summary, bootstrap
 
 Summarize = Callable[[Columns], Summary]
 ROUNDING = 1e-12  # of the size of what is added up: differences that are apart by less are equal
@@ -20,11 +20,11 @@ BLOCK = 1 << 20  # signs that are held at once
 
 def less(second: Summary, first: Summary) -> dict[str, float | None]:
     """`second` minus `first` by name; None where either is undefined or absent."""
-    found = {}
+    found: dict[str, float | None] = {}
     for name, value in second.items():
         other = first.get(name)
-        known = value is not None and other is not None and not undefined(value) and not undefined(other)
-        found[name] = float(value) - float(other) if known else None  # type: ignore[arg-type]
+        apart = np.nan if value is None or other is None else float(value) - float(other)
+        found[name] = None if apart != apart else apart  # NaN, also of two that are infinite
     return found
 
 
