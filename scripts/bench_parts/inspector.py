@@ -43,8 +43,7 @@ def measured() -> list[dict[str, Any]]:
         MouseEvent("motion_notify_event", canvas, *next(places))._process()
 
     def axis() -> None:
-        viewer.act("y")
-        canvas.draw()
+        viewer.act("y")  # without an event loop it is drawn at once
 
     return [
         {"figure": "the mouse moves", "seconds": _median(hover), "bound": 0.1},
