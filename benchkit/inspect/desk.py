@@ -81,6 +81,11 @@ class Desk:
         for frame in self.frames.values():
             self._show(frame, frame.item)
 
+    def resized(self, key: int) -> None:
+        """A frame has another size: its pictures are arranged anew."""
+        if key in self.frames:
+            self._show(self.frames[key], self.frames[key].item)
+
     def caption(self) -> None:
         """Another score stands beside the tags."""
         for frame in self.frames.values():

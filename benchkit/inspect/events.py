@@ -35,16 +35,22 @@ class Events:
         if key != SCATTER:
             self._connect(canvas, "button_press_event", lambda event: setattr(self.viewer.desk, "latest", key))
             self._connect(canvas, "close_event", lambda event: self.viewer.closed(key))
+            self._connect(canvas, "resize_event", lambda event: self.viewer.desk.resized(key))
             return
         hover = self.viewer.hover
         self._connect(canvas, "draw_event", lambda event: hover.drawn())
-        self._connect(canvas, "resize_event", lambda event: hover.forget())
+        self._connect(canvas, "resize_event", lambda event: self.resized())
         self._connect(canvas, "motion_notify_event", self.move)
         self._connect(canvas, "figure_leave_event", lambda event: hover.leave())
         self._connect(canvas, "button_press_event", self.press)
 
     def _connect(self, canvas: Any, name: str, answer: Callable[[Any], object]) -> None:
         canvas.mpl_connect(name, lambda event: self.viewer.guarded(lambda: answer(event)))
+
+    def resized(self) -> None:
+        """The scatter has another size."""
+        self.viewer.hover.forget()
+        self.viewer.scatter.fit()
 
     def move(self, event: Any) -> None:
         """The mouse moves over the scatter."""

@@ -54,6 +54,7 @@ class Scatter:
         wheel = colormaps["tab10" if len(aligned.tags) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
         self.colours = [to_hex(wheel[row % len(wheel)]) for row in range(len(aligned.tags))]
         self.entries: list[tuple[str, list[Any]]] = []
+        self._said = ""
 
     def draw(self, view: View, order: Sequence[int], marked: dict[str, Iterable[str]]) -> None:
         """Draw anew.
@@ -74,10 +75,10 @@ class Scatter:
             self._mark(kind, names)
         _label(self.axes, "x", self.x)
         _label(self.axes, "y", self.y)
-        self._place()
         self._legend(shown)
         undefined = int((self.aligned.has & shown[:, None] & ~defined).sum())
-        self.axes.set_title(self._title(view, int(shown.sum()), undefined), fontsize=9, parse_math=False)
+        self._said = self._title(view, int(shown.sum()), undefined)
+        self.fit()
 
     def _plot(self, shown: np.ndarray) -> None:
         """One line of markers each: `scatter` takes six times as long."""
@@ -124,11 +125,20 @@ class Scatter:
             chosen = self.points[:, places].reshape(-1, 2)
             self.axes.plot(*chosen.T, linestyle="", markerfacecolor="none", zorder=4, **MARKS[kind])
 
-    def _place(self) -> None:
-        """Room for the labels of categories."""
-        left = 0.16 if self.y.ticks else 0.08
-        below = 0.26 if len(self.x.ticks) > ACROSS else 0.12
-        self.axes.set_position((left, below, 0.74 - left, 0.9 - below))
+    def fit(self) -> None:
+        """Margins for labels and legend, and their lines, as the size of the figure has it."""
+        wide, tall = (float(side) for side in self.figure.get_size_inches())
+        left = (1.75 if self.y.ticks else 0.9) / wide
+        below = (1.7 if len(self.x.ticks) > ACROSS else 0.8) / tall
+        width, height = (max(each, 0.2) for each in (1 - self._legend_width() / wide - left, 1 - 0.65 / tall - below))
+        self.axes.set_position((left, below, width, height))
+        self.axes.set_title(wrapped(self._said, width * wide), fontsize=9, parse_math=False)
+        for row, (_, (text, _)) in enumerate(self.entries):
+            text.set_text(self._entry(row, self.lines[row].get_visible()))
+
+    def _legend_width(self) -> float:
+        """Inches."""
+        return min(2.85, 0.3 * float(self.figure.get_size_inches()[0]))
 
     def _legend(self, shown: np.ndarray) -> None:
         labels = [self._entry(row, visible) for row, visible in enumerate(shown.tolist())]
@@ -151,7 +161,7 @@ class Scatter:
         """The tag, and the mean of what is drawn of it."""
         known = visible and self.means is not None
         mean = f": mean {number(float(self.means[row]))}" if known and self.means is not None else ""
-        return wrapped(printable(self.aligned.tags[row]) + mean, 2.4, 17)
+        return wrapped(printable(self.aligned.tags[row]) + mean, self._legend_width() - 0.45, 17)
 
     def _title(self, view: View, shown: int, undefined: int) -> str:
         count, items = len(self.aligned.tags), len(self.aligned.names)
@@ -160,7 +170,7 @@ class Scatter:
         said += [f"{_counted(undefined, 'point')} undefined and not drawn"] if undefined else []
         said += [f"order {ORDERS[view.order]}"] if view.order != "name" else []
         said += [f"{len(view.selected)} selected"] if view.selected else []
-        return wrapped("; ".join(said), SIZE[0] * 0.66)
+        return "; ".join(said)
 
     def help(self, lines: Sequence[tuple[str, str]], on: bool) -> None:
         """Show what keys do over everything, or take it away."""
@@ -177,7 +187,7 @@ class Scatter:
 
     def say(self, text: str, error: bool = False) -> None:
         """A line below the scatter."""
-        self.status.set_text(wrapped(printable(text, 600), SIZE[0] * 1.1))
+        self.status.set_text(wrapped(printable(text, 600), float(self.figure.get_size_inches()[0]) * 1.1))
         self.status.set_color("tab:red" if error else "0.3")
 
 

@@ -93,6 +93,7 @@ class Viewer:
             "experiments": [{"tag": tag, "visible": tag not in view.hidden, "colour": c} for tag, c in shown],
             "found": len(found_by(self.aligned, view.search)),
             "selected": list(view.selected),
+            "selecting": self.selector.mode,
             "frames": {str(key): frame.item for key, frame in self.frames.items()},
             "keys": [list(each) for each in help_lines()],
         }
@@ -151,6 +152,7 @@ class Viewer:
         self.selector.end()
         self._act_help("0")
         self.tell("")
+        self.window.changed()
 
     def _draw(self) -> None:
         self.order = ordered(self.aligned, self.view)

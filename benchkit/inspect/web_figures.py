@@ -20,7 +20,7 @@ def manager(figure: Figure, key: int, title: str, shown: Shown) -> Any:
     """Give a figure a canvas and a manager (`FigureManagerWebAgg`); `shown` tells the user of exceptions."""
     canvas_class, manager_class = _classes()
     made = manager_class(canvas_class(figure), key)
-    made.shown = shown
+    made.shown, made._newest = shown, {}
     made.set_window_title(title)
     made.canvas.mpl_disconnect(made.key_press_handler_id)  # matplotlib's own keys: the viewer has others
     return made
@@ -45,8 +45,11 @@ def _classes() -> tuple[Any, Any]:
             self.draw_idle()
 
         def handle_resize(self, event: Any) -> None:
-            sides = {side: min(max(int(event[side]), 16), LARGEST) for side in ("width", "height")}
-            super().handle_resize(sides)
+            width, height = (min(max(int(event[side]), 16), LARGEST) for side in ("width", "height"))
+            if (width, height) != self.get_width_height():
+                super().handle_resize({"width": width, "height": height})
+            self._force_full = True  # a page's canvas is empty when it was given a size, even the same one
+            self.draw_idle()
 
         def handle_set_device_pixel_ratio(self, event: Any) -> None:
             ratio = min(max(float(event["device_pixel_ratio"]), 0.5), 4.0)
@@ -59,11 +62,11 @@ def _classes() -> tuple[Any, Any]:
 
 
 class Flow:
-    """The part of a manager that never sends a second picture, nor moves the mouse on, before the page drew the first.
+    """The part of a manager that sends no second picture, and follows neither mouse nor size, before the page drew the first.
 
     mpl.js shows all pictures through one image element: of two that come at once, the first may never be drawn, and what
     only it held (pictures are differences) is missing. On a slow line mouse moves would pile up. So the page acknowledges
-    a picture when it is drawn; meanwhile only the newest move is kept, and drawings and blits are joined.
+    a picture when it is drawn; meanwhile only the newest move and size are kept, and drawings and blits are joined.
     """
 
     canvas: Any
@@ -71,7 +74,7 @@ class Flow:
     shown: Shown
     _on_its_way: asyncio.TimerHandle | None = None
     _due = _drawing_due = _sending_due = False
-    _move: dict[str, Any] | None = None
+    _newest: dict[str, dict[str, Any]]
 
     def end(self) -> None:
         """The figure is closed: nothing of it is shown any more."""
@@ -86,13 +89,13 @@ class Flow:
         self._drawing_due = True
         self._soon()
 
-    def moved(self, event: dict[str, Any]) -> None:
-        """The mouse moved."""
-        self._move = event
+    def follow(self, event: dict[str, Any]) -> None:
+        """The mouse moved, or the page has another size: soon."""
+        self._newest[event["type"]] = event
         self._soon()
 
     def handle_json(self, content: dict[str, Any]) -> None:
-        """Any other event, at once; the mouse is where it was moved to before it."""
+        """Any other event, at once, after the moves before it."""
         with self.shown():
             self._follow()
             self.canvas.handle_event(content)
@@ -132,6 +135,5 @@ class Flow:
                 self.refresh_all()
 
     def _follow(self) -> None:
-        event, self._move = self._move, None
-        if event:
-            self.canvas.handle_event(event)
+        while self._newest:
+            self.canvas.handle_event(self._newest.pop(next(iter(self._newest))))

@@ -11,8 +11,8 @@ from benchkit.inspect.web_guard import Guarded
 from benchkit.inspect.web_window import WebWindow
 
 MOUSE = {"button_press", "button_release", "dblclick", "scroll", "figure_enter", "figure_leave"}
-EVENTS = {"key_press", "key_release", "resize", "refresh", "draw", "send_image_mode", "set_device_pixel_ratio"}
-FROM_A_PAGE = MOUSE | EVENTS | {"toolbar_button"}
+EVENTS = {"key_press", "key_release", "refresh", "draw", "send_image_mode", "set_device_pixel_ratio", "toolbar_button"}
+NEWEST = {"motion_notify", "resize"}  # of these, only the last one matters
 
 
 class Socket(Guarded, WebSocketHandler):
@@ -107,14 +107,14 @@ class FigureSocket(Socket):
 
     def told(self, content: dict[str, Any]) -> None:
         """An event of matplotlib's page."""
-        kind = content.get("type")
+        kind = str(content.get("type"))
         if self.manager is None:
             return
         if kind == "ack":
             self.manager.drawn()
-        elif kind == "motion_notify":
-            self.manager.moved(content)
-        elif isinstance(kind, str) and kind in FROM_A_PAGE:
+        elif kind in NEWEST:
+            self.manager.follow(content)
+        elif kind in MOUSE | EVENTS:
             self.manager.handle_json(content)
 
     def send_binary(self, blob: bytes) -> None:

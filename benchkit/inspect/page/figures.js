@@ -1,5 +1,5 @@
 // Figures of matplotlib (mpl.js) in frames that the page lays out.
-const figures = new Map(); // key -> { figure, frame }
+const figures = new Map(); // key -> { figure, frame, label, shape }
 const SCATTER = 0;
 const MARGIN = 16; // px between the scatter and the lower edge of the window
 
@@ -19,8 +19,8 @@ export function openFigure(key, title, size, { socket, picture, close }) {
   if (before) before.replaceWith(frame);
   else document.getElementById(key === SCATTER ? "scatter" : "frames").append(frame);
   const figure = new mpl.figure(key, socket, (_, format) => save(picture(format)), frame);
-  figures.set(key, { figure, frame, shape: size[1] / size[0] });
-  dress(figure, frame, title, key === SCATTER ? null : close);
+  const label = dress(figure, frame, title, key === SCATTER ? null : close);
+  figures.set(key, { figure, frame, label, shape: size[1] / size[0] });
   acknowledge(figure);
   layOut();
   if (key !== SCATTER && !before) frame.scrollIntoView({ block: "nearest" });
@@ -33,6 +33,14 @@ export function closeFigure(key) {
   layOut();
 }
 
+// Item frames are called by their items.
+export function entitle(items) {
+  for (const [key, item] of Object.entries(items)) {
+    const label = figures.get(Number(key))?.label;
+    if (label) label.textContent = item;
+  }
+}
+
 function element(tag, name, text = "") {
   const made = document.createElement(tag);
   made.className = name;
@@ -40,7 +48,7 @@ function element(tag, name, text = "") {
   return made;
 }
 
-// A head of our own above the canvas; mpl.js writes new titles into it.
+// A head of our own above the canvas, in place of that of mpl.js; returns where its title stands.
 function dress(figure, frame, title, close) {
   const head = element("div", "head");
   const label = element("h2", "title", title);
@@ -52,7 +60,6 @@ function dress(figure, frame, title, close) {
     head.append(button);
   }
   figure.header.parentElement.remove();
-  figure.header = label;
   figure.root.className = "figure";
   figure.root.removeAttribute("style");
   frame.prepend(head);
@@ -66,6 +73,7 @@ function dress(figure, frame, title, close) {
     figure.resizeObserverInstance.unobserve(canvas);
     figure.resizeObserverInstance.observe(canvas);
   };
+  return label;
 }
 
 function typing() {

@@ -1,5 +1,5 @@
 // The page of one viewer: its control socket opens and closes figures, and carries what the toolbar does.
-import { closeFigure, openFigure, figureOf } from "./figures.js";
+import { closeFigure, entitle, figureOf, openFigure } from "./figures.js";
 import { fill, wire } from "./toolbar.js";
 import { say } from "./said.js";
 
@@ -31,13 +31,14 @@ const told = {
     openFigure(message.open, message.title, message.size, {
       socket: new WebSocket(address(`figure/${name}/${message.open}`)),
       picture: (format) => `picture/${name}/${message.open}.${format}`,
-      close: () => act("close", { key: String(message.open) }),
+      close: () => act("close", { frame: String(message.open) }),
     }),
   close: (message) => closeFigure(message.close),
   say: (message) => say(message.say, message.error),
   state: (message) => {
     remember(message.state);
     fill(message.choices);
+    entitle(message.choices.frames);
   },
 };
 
@@ -66,9 +67,10 @@ function key(event, kind) {
   const own = event.target instanceof Element && event.target.closest(".canvas");
   if (!figure || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches?.(TYPED_INTO) || (PRESSES.has(event.key) && !own)) return;
+  if (event.key === "/" && kind === "key_press") document.getElementById("search").select();
   event.stopPropagation();
   if (event.key !== "Tab") event.preventDefault(); // arrows would scroll the page
-  if (event.repeat || figure.ws.readyState !== WebSocket.OPEN) return;
+  if (event.repeat || event.key === "/" || figure.ws.readyState !== WebSocket.OPEN) return;
   figure._key = null; // mpl.js waits for a release, which another figure may have got
   figure.key_event(event, kind);
 }

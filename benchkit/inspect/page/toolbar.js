@@ -8,13 +8,14 @@ export function wire(act) {
       select.blur(); // so that the next key is the viewer's
     });
   for (const flag of document.querySelectorAll("input[data-flag]"))
-    flag.addEventListener("change", () => act(flag.dataset.flag));
+    flag.addEventListener("change", () => act(flag.dataset.flag, { on: flag.checked ? "1" : "0" }));
   for (const button of document.querySelectorAll("button[data-act]"))
     button.addEventListener("click", () => act(button.dataset.act));
   const search = document.getElementById("search");
   search.addEventListener("search", () => act("search", { text: search.value }));
   search.addEventListener("keydown", (event) => event.key === "Escape" && search.blur());
-  document.getElementById("select").addEventListener("click", () => act("select"));
+  for (const button of document.querySelectorAll("button[data-mode]"))
+    button.addEventListener("click", () => act("select", { mode: pressed(button) ? "none" : button.dataset.mode }));
   document.getElementById("save").addEventListener("click", saveNames);
   document.getElementById("experiments").addEventListener("change", (event) => act("toggle", { tag: event.target.value }));
   const keys = document.getElementById("keys-button");
@@ -25,18 +26,23 @@ export function wire(act) {
   });
 }
 
+function pressed(button) {
+  return button.getAttribute("aria-pressed") === "true";
+}
+
 export function fill(choices) {
   document.title = `${choices.benchmark} - benchkit inspect`;
   document.getElementById("benchmark").textContent = choices.benchmark;
   for (const select of document.querySelectorAll("select[data-choice]"))
-    fillSelect(select, choices[select.dataset.from] ?? [], choices[select.dataset.choice]);
+    fillSelect(select, choices[select.dataset.from], choices[select.dataset.choice]);
   for (const flag of document.querySelectorAll("input[data-flag]")) flag.checked = Boolean(choices[flag.dataset.flag]);
   fillExperiments(choices.experiments);
-  fillKeys(choices.keys ?? {});
+  fillKeys(choices.keys);
   const search = document.getElementById("search");
-  if (document.activeElement !== search) search.value = choices.search ?? "";
-  document.getElementById("select").setAttribute("aria-pressed", String(Boolean(choices.selecting)));
-  chosen = choices.selected ?? [];
+  if (document.activeElement !== search) search.value = choices.search;
+  for (const button of document.querySelectorAll("button[data-mode]"))
+    button.setAttribute("aria-pressed", String(button.dataset.mode === choices.selecting));
+  chosen = choices.selected;
   const save = document.getElementById("save");
   save.hidden = chosen.length === 0;
   save.textContent = `save ${chosen.length} ${chosen.length === 1 ? "name" : "names"}`;
@@ -55,14 +61,14 @@ function fillExperiments(experiments) {
   const box = document.getElementById("experiments");
   const focused = document.activeElement?.value;
   box.replaceChildren(
-    ...experiments.map(({ tag, visible, color }) => {
+    ...experiments.map(({ tag, visible, colour }) => {
       const label = document.createElement("label");
       const check = document.createElement("input");
       check.type = "checkbox";
       check.value = tag;
       check.checked = visible;
       const swatch = document.createElement("i");
-      if (color) swatch.style.background = color;
+      swatch.style.background = colour;
       label.append(check, swatch, tag);
       if (focused === tag) queueMicrotask(() => check.focus());
       return label;
@@ -71,7 +77,7 @@ function fillExperiments(experiments) {
 }
 
 function fillKeys(keys) {
-  const terms = Object.entries(keys).flatMap(([key, text]) => {
+  const terms = keys.flatMap(([key, text]) => {
     const [term, meaning] = [document.createElement("dt"), document.createElement("dd")];
     term.textContent = key;
     meaning.textContent = text;
