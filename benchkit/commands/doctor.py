@@ -1,11 +1,13 @@
 """Versions, devices, threads and disk of this machine; with a PATH, verify every checksum below it and hash its content;
-with --data and the folder of a tag, find the same photo within and across its splits and under two labels.
+with --data and the folder of a tag, find the same photo within and across its splits and under two labels; with --determinism
+and a conf, measure what changes the model's bits (threads, batch size, CPU capability, precision) and what does not (shards).
 
 examples:
   benchkit doctor
   benchkit doctor outputs/results/classification/efficientnet_lite0
   benchkit doctor outputs --json
   benchkit doctor --data outputs/results/classification/efficientnet_lite0 --plot
+  benchkit doctor --determinism efficientnet_lite0 data.size=224
 """
 
 from __future__ import annotations
@@ -35,12 +37,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument(
         "--plot", action="store_true", help="with --data: leave a picture of the copies beside the scores"
     )
+    made.add_argument(
+        "--determinism",
+        nargs="+",
+        metavar=("CONF", "key=value"),
+        help="export a conf in several ways and compare (minutes)",
+    )
     made.add_argument("--json", action="store_true", help="machine-readable")
     given = parse(made, sys.argv[1:] if argv is None else argv)
     return guarded(lambda: _work(given), given.traceback)
 
 
 def _work(given: argparse.Namespace) -> int:
+    if given.determinism:
+        from benchkit.commands._determinism import report_determinism
+
+        return report_determinism(given.determinism, given.json)
     if given.data or given.plot:
         from benchkit.commands._copies import report_copies
 
