@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from benchkit.report import numbers, tables
@@ -13,26 +12,24 @@ if TYPE_CHECKING:
     from benchkit.compare.differences import Difference
 
 
-def baseline_of(board: Board, tag: str | None) -> Row | None:
-    """The row that others are compared with: the one asked for, where it is on the board, else the best."""
+def compared(board: Board, tag: str | None, looks: tables.Looks) -> Markup | None:
+    """Each other tag's headline minus the one's of `tag`, where it is on the board, else of the best; None for one tag."""
+    from benchkit.boards.baseline import with_differences
+
+    baseline = _baseline(board, tag)
+    if baseline is None or len(board.rows) < 2:
+        return None
+    (told,) = with_differences([board], baseline.tag)
+    found = {row.tag: row.differences[board.metric] for row in told.rows if row.differences}
+    return _table(board, baseline, found, looks)
+
+
+def _baseline(board: Board, tag: str | None) -> Row | None:
     valued = [row for row in board.rows if row.value is not None]
     return next((row for row in valued if row.tag == tag), valued[0] if valued else None)
 
 
-def differences_of(board: Board, baseline: Row, told: Callable[[], None]) -> dict[str, Difference]:
-    """Difference of each other tag's headline to the baseline's, with Holm's correction for all of them; `told` after each."""
-    from benchkit.compare.differences import adjusted, difference
-
-    found = {}
-    for row in board.rows:
-        if row.tag != baseline.tag:
-            found[row.tag] = difference(baseline.experiment, row.experiment, board.metric)
-            told()
-    return dict(zip(found, adjusted(list(found.values())), strict=True))
-
-
-def differences_table(board: Board, baseline: Row, found: dict[str, Difference], looks: tables.Looks) -> Markup:
-    """What `differences_of` found."""
+def _table(board: Board, baseline: Row, found: dict[str, Difference], looks: tables.Looks) -> Markup:
     header = [
         tables.head("tag"), tables.head(f"{board.metric} difference", numeric=True),
         tables.head("95 % interval", numeric=True), tables.head("p", numeric=True, told="paired permutation, two-sided"),
@@ -40,9 +37,10 @@ def differences_table(board: Board, baseline: Row, found: dict[str, Difference],
         tables.head("items", numeric=True), tables.head("verdict"),
     ]  # fmt: skip
     rows = [_row(tag, each, looks) for tag, each in found.items()]
-    caption = element("p", "Score minus that of ", tables.swatch(looks[baseline.tag]["colour"]), element("b", baseline.tag),
-                      f" ({numbers.score(baseline.value)}), over the items that both have.", class_="caption")  # fmt: skip
-    return element("div", caption, tables.table(header, rows, class_="sortable"))
+    score = f" ({numbers.score(baseline.value)}), over the items that both have."
+    said = ["Score minus that of ", tables.swatch(looks[baseline.tag]["colour"]), element("b", baseline.tag), score]
+    shown = tables.table(header, rows, class_="sortable")
+    return element("div", tables.protocol_line(board), element("p", *said, class_="caption"), shown)
 
 
 def _row(tag: str, found: Difference, looks: tables.Looks) -> list[Markup]:
@@ -60,6 +58,8 @@ def _row(tag: str, found: Difference, looks: tables.Looks) -> list[Markup]:
 
 
 def _verdict(found: Difference) -> str:
+    if found.p is None:
+        return "not tested"
     if not found.significant:
         return "no significant difference"
     return {"second": "better", "first": "worse"}.get(found.winner, "different")

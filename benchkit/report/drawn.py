@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,12 +13,15 @@ from benchkit.experiments.files import TagFiles
 from benchkit.report.embed import webp
 
 if TYPE_CHECKING:
+    from benchkit.experiments.draw import Item
     from benchkit.experiments.experiment import Experiment
-    from benchkit.experiments.frames import Frames
     from benchkit.viz.panels import Panel
 
 SIDE = 190  # pixels: longer side of a map
-DPI = 110
+DPI = 96
+INCHES = (2.0, 2.3)  # of an item of one view
+WIDE = (4.6, 3.0)  # of more views, or neighbours
+TELLING = "neighbours"  # the kind that is drawn in place of the first, which would be the same for every experiment
 
 
 class Drawn(NamedTuple):
@@ -32,64 +35,62 @@ class Drawings(contextlib.ExitStack):
     """Draws items of some experiments of one benchmark; a context manager, which keeps their files open."""
 
     def __init__(self, experiments: Sequence[Experiment]) -> None:
+        from benchkit.experiments.draw import Images
+
         super().__init__()
         self.experiments = experiments
         self._files: dict[int, TagFiles] = {}
-        self._frames: dict[str, Frames] = {}
-        truths = {each.record["data"]["targets"] for each in experiments}
-        self._one_truth = len(truths) == 1
+        self._images = Images()
+        self._one_truth = len({each.record["data"]["targets"] for each in experiments}) == 1
 
     def item(self, name: str) -> tuple[list[Drawn], list[list[Drawn]]]:
         """What all experiments share of an item (image and truth of maps), and the pictures of each, if it has the item."""
         shared: list[Drawn] = []
         own: list[list[Drawn]] = []
-        for place, each in enumerate(self.experiments):
-            files = self._open(place)
-            if name not in files.predictions.position or name not in files.targets.position:
+        for place, experiment in enumerate(self.experiments):
+            item = self._item(place, name)
+            if item is None:
                 own.append([])
-            elif each.family.dense:
-                panels = self._panels(each, files, name)
+            elif experiment.family.dense:
+                panels = _panels(experiment, item)
                 known = panels[:-2] if self._one_truth else []
                 shared = shared or [_encoded(panel) for panel in known]
                 own.append([_encoded(panel) for panel in panels[len(known) :]])
             else:
-                own.append([Drawn("", webp(self._drawn(each, files, name)))])
+                own.append([Drawn("", webp(_drawn(experiment, item)))])
         return shared, own
 
-    def _open(self, place: int) -> TagFiles:
+    def _item(self, place: int, name: str) -> Item | None:
+        """An item with its files and images; None where the experiment has none of that name."""
+        from benchkit.experiments.draw import item_of
+
+        experiment = self.experiments[place]
         if place not in self._files:
-            self._files[place] = self.enter_context(TagFiles(self.experiments[place].folder))
-        return self._files[place]
+            self._files[place] = self.enter_context(TagFiles(experiment.folder))
+        files = self._files[place]
+        if name not in files.predictions.position or name not in files.targets.position:
+            return None
+        return item_of(files, name, self._images.of(experiment))
 
-    def _frames_of(self, record: Mapping[str, Any]) -> Frames:
-        """Images of a data set and preprocessing; opened once for all experiments that share them."""
-        from benchkit.experiments.frames import Frames
 
-        key = json.dumps([record["conf"]["data"], record["backbone"]["identity"]["preprocess"]], sort_keys=True)
-        if key not in self._frames:
-            self._frames[key] = Frames(record)
-        return self._frames[key]
+def _panels(experiment: Experiment, item: Item) -> list[Panel]:
+    from benchkit.viz.panels import panels
 
-    def _panels(self, experiment: Experiment, files: TagFiles, name: str) -> list[Panel]:
-        from benchkit.viz.panels import panels
+    family, field = experiment.family, experiment.family.needs[0]
+    given = item.prediction[field], item.target[field], item.target["meta"]
+    predicted, truth, meta = family.pictured(*given, item.said)
+    return panels(field, predicted, truth, meta, item.framed((truth.shape[0], truth.shape[1])))
 
-        family, field = experiment.family, experiment.family.needs[0]
-        prediction, target, thumb = files.item(name)
-        given = prediction[field], target[field], target["meta"]
-        predicted, truth, meta = family.pictured(*given, files.predictions.meta)
-        image = self._frames_of(experiment.record).image(name, thumb, (truth.shape[0], truth.shape[1]))
-        return panels(field, predicted, truth, meta, image)
 
-    def _drawn(self, experiment: Experiment, files: TagFiles, name: str) -> np.ndarray:
-        from matplotlib.figure import Figure
+def _drawn(experiment: Experiment, item: Item) -> np.ndarray:
+    from matplotlib.figure import Figure
 
-        prediction, target, image = files.item(name)
-        pair = files.count_views() == 2
-        if pair:
-            image = self._frames_of(experiment.record).views(name, files.views(name), files.thumbnails(name))
-        figure = Figure(figsize=(4.4, 3) if pair else (2, 2.3), dpi=DPI)
-        experiment.family.draw(figure.add_axes((0.02, 0.02, 0.96, 0.84)), prediction, target, image)
-        return trimmed(rendered(figure))
+    kinds = experiment.family.kinds()
+    draw = kinds.get(TELLING) or next(iter(kinds.values()))
+    wide = TELLING in kinds or item.files.count_views() > 1
+    figure = Figure(figsize=WIDE if wide else INCHES, dpi=DPI)
+    draw(figure.add_axes((0.02, 0.02, 0.96, 0.84)), item)
+    return trimmed(rendered(figure))
 
 
 def rendered(figure: Any) -> np.ndarray:
@@ -97,7 +98,9 @@ def rendered(figure: Any) -> np.ndarray:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # names of items and classes are in any script
+        canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 

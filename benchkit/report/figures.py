@@ -16,7 +16,7 @@ COLOURS = (
 )  # fmt: skip
 MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus", "cross", "asterisk")
 HEIGHT = 420  # pixels
-_TOOLS = "pan,wheel_zoom,box_zoom,reset"
+_TOOLS = "box_zoom,pan,wheel_zoom,reset"
 _IDENTIFIER = re.compile(r'"(p\d+)"')
 
 
@@ -60,8 +60,10 @@ def scatter(looks: Sequence[dict[str, str]], size: float = 7) -> dict[str, Any]:
         name="plot", height=HEIGHT, sizing_mode="stretch_width", tools=_TOOLS, active_scroll=None, active_drag="box_zoom",
         toolbar_location="above", x_range=Range1d(start=0, end=1), y_range=Range1d(start=0, end=1), min_border_right=12,
     )  # fmt: skip
-    plot.toolbar.logo = None
+    plot.toolbar.logo, plot.toolbar.group = None, False
     plot.xaxis.name, plot.yaxis.name, plot.xgrid.name, plot.ygrid.name = "x-axis", "y-axis", "x-grid", "y-grid"
+    for axis in plot.axis:
+        axis.axis_label_text_font_style = "normal"
     for place, look in enumerate(looks):
         lines = ColumnDataSource({"x": [], "y": []}, name=f"lines-{place}")
         plot.line(
@@ -85,7 +87,7 @@ def scatter(looks: Sequence[dict[str, str]], size: float = 7) -> dict[str, Any]:
         "x", "y", source=same, size=size + 7, fill_alpha=0, line_color="#888888", line_width=2, name="same-rings"
     )
     names = ColumnDataSource({"x": [], "y": [], "text": []}, name="names")
-    plot.text("x", "y", "text", source=names, x_offset=9, y_offset=4, text_font_size="11px", name="names-shown")
+    plot.text("x", "y", "text", source=names, x_offset=13, y_offset=4, text_font_size="11px", name="names-shown")
     return _renumbered(json_item(plot))
 
 

@@ -13,32 +13,32 @@ if TYPE_CHECKING:
     from benchkit.inspect.aligned import Aligned
 
 
-def items_of(aligned: Aligned) -> dict[str, Any]:
-    """Plain JSON of E experiments and N items with C columns of scores.
+def items_of(aligned: Aligned, order: tuple[str, str]) -> dict[str, Any]:
+    """Plain JSON of E experiments and N items with C columns of scores, that of `order` (column, better) first.
 
     Keys: `tags` (E), `items` (N); `present`: uint8 (E, N), whether an experiment has an item; `columns`: name, better, unit
     and help of each; `scores`: float32 (C, E, N), NaN where undefined; `categories`: name, labels, and `codes`: int32 (N,).
     Arrays are base64 of their little-endian bytes.
     """
-    present = np.zeros((len(aligned.tags), len(aligned.names)), np.uint8)
-    for row, places in enumerate(aligned.places):
-        present[row, places] = 1
-    scores = [aligned.scores(column) for column in aligned.columns]
+    present = aligned.has.astype(np.uint8)
+    columns = sorted(aligned.columns, key=lambda column: column != order[0])
+    scores = [aligned.scores(column) for column in columns]
     shape = (len(scores), *present.shape)
     return {
         "tags": aligned.tags,
         "items": aligned.names,
         "present": packed(present),
-        "columns": [_column(aligned, column) for column in aligned.columns],
+        "columns": [_column(aligned, column, order) for column in columns],
         "scores": packed(np.array(scores, np.float32).reshape(shape)),
         "categories": [_category(name, labels) for name, labels in aligned.categories.items()],
     }
 
 
-def _column(aligned: Aligned, column: str) -> Mapping[str, str]:
+def _column(aligned: Aligned, column: str, order: tuple[str, str]) -> Mapping[str, str]:
     metric = next((found for each in aligned.experiments if (found := each.metric_of(column))), None)
     if metric is None:
-        return {"name": column, "better": "neither", "unit": "", "help": ""}
+        better = order[1] if column == order[0] else ""
+        return {"name": column, "better": better or "neither", "unit": "", "help": ""}
     return {"name": column, "better": metric.better, "unit": metric.unit, "help": metric.help}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from benchkit.progress import Progress
 from benchkit.report import figures, page
 from benchkit.report.chosen import MOST
 from benchkit.report.costs import costs_of
-from benchkit.report.differences import baseline_of, differences_of, differences_table
+from benchkit.report.differences import compared
 from benchkit.report.items import items_of
 from benchkit.report.markup import Markup, element, joined
 from benchkit.report.section import Section, flips_of, pictures_of, sections_of
@@ -24,7 +24,8 @@ from benchkit.store.outputs import Outputs
 if TYPE_CHECKING:
     from benchkit.boards import Board
 
-PICTURES = 5_000_000  # characters of the pictures of items
+ROOM = 11_000_000  # characters of thumbnails and pictures of items together
+LEAST = 3_000_000  # of them for pictures, however many thumbnails there are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,29 +76,12 @@ def report_text(boards: Sequence[Board], wishes: Wishes) -> str:
         raise UsageError("nothing that is asked for is scored: python -m benchkit.eval makes scores.")
     _check(wishes, tags)
     looks = figures.look_of(tags)
-    thumbs = Thumbs()
-    blocks: dict[str, Any] = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
-    blocks["cost-figure"] = figures.scatter(list(looks.values()), size=11)
-    parts = [page.boards_part(boards, looks), page.overview_part(boards, tags, looks), page.cost_part()]
+    parts = [page.boards_part(boards, looks), page.overview_part(boards, looks), page.cost_part()]
     parts.append(element("h2", "Benchmarks"))
-    plots: dict[tuple[str, ...], dict[str, Any]] = {}
-    left = PICTURES
     for number, section in enumerate(sections):
         parts.append(_part(number, section, len(sections) <= page.OPENED, looks, wishes))
-        budget = left // (len(sections) - number)
-        pictures = _pictures(section, wishes.pictures, budget)
-        left -= sum(len(str(each)) for each in pictures.values())
-        own = tuple(section.aligned.tags)
-        plots.setdefault(own, figures.scatter([looks[tag] for tag in own]))
-        blocks[f"items-{number}"] = {
-            **items_of(section.aligned),
-            "thumbs": thumbs.of(section.experiments, section.aligned.names),
-            "flips": flips_of(section, wishes.flips),
-            "figure": list(plots).index(own),
-            "told": _told(len(pictures), len(section.aligned.names)),
-        }
-        blocks[f"pictures-{number}"] = pictures
-    blocks |= {"figures": list(plots.values()), "thumbs": thumbs.addresses()}
+    blocks = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
+    blocks |= {"cost-figure": figures.scatter(list(looks.values()), size=11), **_items(sections, looks, wishes)}
     body = joined(page.header(sections, tags), element("main", *parts))
     return page.page(body, page.data_part(blocks), "benchkit report")
 
@@ -107,32 +91,46 @@ def _check(wishes: Wishes, tags: Sequence[str]) -> None:
 
     for flag, tag in [*(("--flips", each) for each in wishes.flips or ()), ("--baseline", wishes.baseline)]:
         if tag is not None and tag not in tags:
-            raise UsageError(
-                f"{flag} {printable(tag, 80)}: no tag of this report is called so. {nearest(tag, tags)}".rstrip()
-            )
+            near = printable(nearest(tag, tags))
+            raise UsageError(f"{flag} {printable(tag, 80)}: no tag of this report is called so. {near}".rstrip())
 
 
 def _part(number: int, section: Section, opened: bool, looks: Any, wishes: Wishes) -> Markup:
-    count = sum(max(len(board.rows) - 1, 0) for board in section.boards)
-    progress = Progress(count, f"{section.benchmark}: differences", "pairs")
-    compared = [shown for board in section.boards if (shown := _compared(board, looks, wishes, progress.advance))]
-    progress.finish()
+    found = [shown for board in section.boards if (shown := compared(board, wishes.baseline, looks))]
     drawn = list(whole_pictures(section.experiments))
-    return page.benchmark_part(number, section, opened, compared, drawn, wishes.no_paths)
+    return page.benchmark_part(number, section, opened, found, drawn, wishes.no_paths)
 
 
-def _compared(board: Board, looks: Any, wishes: Wishes, told: Callable[[], None]) -> Markup | None:
-    baseline = baseline_of(board, wishes.baseline)
-    if baseline is None or len(board.rows) < 2:
-        return None
-    return differences_table(board, baseline, differences_of(board, baseline, told), looks)
+def _items(sections: Sequence[Section], looks: Any, wishes: Wishes) -> dict[str, Any]:
+    """What the page's script reads of every benchmark; what thumbnails leave of the room is for pictures."""
+    thumbs = Thumbs()
+    blocks: dict[str, Any] = {}
+    plots: dict[tuple[str, ...], dict[str, Any]] = {}
+    for number, section in enumerate(sections):
+        own = tuple(section.aligned.tags)
+        plots.setdefault(own, figures.scatter([looks[tag] for tag in own]))
+        blocks[f"items-{number}"] = {
+            **items_of(section.aligned, section.order),
+            "thumbs": thumbs.of(section.experiments, section.aligned.names),
+            "flips": flips_of(section, wishes.flips),
+            "figure": list(plots).index(own),
+        }
+    blocks |= {"figures": list(plots.values()), "thumbs": thumbs.addresses()}
+    room = max(ROOM - sum(map(len, blocks["thumbs"])), LEAST)
+    for number, section in enumerate(sections):
+        pictures, taken = _pictures(section, wishes.pictures, room // (len(sections) - number))
+        room -= taken
+        blocks[f"pictures-{number}"] = pictures
+        blocks[f"items-{number}"]["told"] = _told(len(pictures), len(section.aligned.names))
+    return blocks
 
 
-def _pictures(section: Section, most: int, budget: int) -> dict[str, Any]:
+def _pictures(section: Section, most: int, room: int) -> tuple[dict[str, Any], int]:
     progress = Progress(min(most, len(section.aligned.names)), f"{section.benchmark}: pictures", "items")
-    found = pictures_of(section, most, budget, progress.advance)
-    progress.finish()
-    return found
+    try:
+        return pictures_of(section, most, room, progress.advance)
+    finally:
+        progress.finish()
 
 
 def _told(pictures: int, items: int) -> str:

@@ -9,7 +9,7 @@ def score(value: float | None) -> str:
     """Four places after the point as everywhere, fewer of large numbers; n/a where undefined."""
     if value is None:
         return "n/a"
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:.1f}"
+    return (f"{value:.4f}" if abs(value) < 100 else f"{value:.1f}").replace("-", "\N{MINUS SIGN}")
 
 
 def signed(value: float | None) -> str:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from itertools import groupby
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -75,30 +76,36 @@ def _count(number: int, what: str) -> str:
 
 def boards_part(boards: Sequence[Board], looks: tables.Looks) -> Markup:
     """All boards by level."""
-    parts: list[Markup | None] = []
-    level = ""
-    for board in boards:
-        if board.level != level:
-            level = board.level
-            parts.append(element("p", LEVELS.get(level, level), class_="level"))
-        shown = tables.board_table(board, looks) if board.rows else None
-        apart = tables.apart_list({tag: path_cut(why) for tag, why in board.apart.items()})
-        untested = element("p", board.untested, class_="caption") if board.untested else None
-        name = element(
-            "h3", board.benchmark, " ", element("small", board.family) if board.family != board.benchmark else None
-        )
-        parts.append(element("div", name, tables.protocol_line(board), shown, untested, apart, class_="card"))
+    parts: list[Markup] = []
+    for level, group in groupby(boards, key=lambda board: board.level):
+        parts += [element("p", LEVELS.get(level, level), class_="level"), *(_board(each, looks) for each in group)]
     note = _caption(
-        "Values with their 95 % interval beside the floor (dotted), the score of an answer that looks at no image. Places are "
-        "shared where the difference is not significant."
+        "Values with their 95 % interval beside the floor (dotted), the score of an answer that looks at no image. Rows share a "
+        "place where none is significantly worse than the best of them: paired test, corrected for all pairs of a board."
     )
     return element("section", element("h2", "Boards"), note, *parts, id="boards")
 
 
-def overview_part(boards: Sequence[Board], tags: Sequence[str], looks: tables.Looks) -> Markup:
+def _board(board: Board, looks: tables.Looks) -> Markup:
+    family = element("small", f" {board.family}") if board.family != board.benchmark else None
+    parts: list[Markup | None] = [element("h3", board.benchmark, family, *map(tables.mark, tables.shared_marks(board)))]
+    parts += [tables.protocol_line(board), tables.board_table(board, looks) if board.rows else None]
+    if board.untested:
+        parts.append(_caption(f"Places by the score alone: {board.untested}."))
+    devices = dict.fromkeys(row.device for row in board.rows if row.images_per_s is not None)
+    if len(devices) > 1:
+        parts.append(_caption(f"images/s are of different devices, and not to be compared: {'; '.join(devices)}."))
+    parts.append(tables.apart_list({tag: path_cut(why) for tag, why in board.apart.items()}))
+    return element("div", *parts, class_="card")
+
+
+def overview_part(boards: Sequence[Board], looks: tables.Looks) -> Markup:
     """All benchmarks by tag."""
-    said = "Headline scores, coloured from the floor (or the worst tag) to the best tag of each row."
-    card = element("div", _caption(said), tables.heat_map(boards, tags, looks), class_="card")
+    said = (
+        "Headline scores, coloured from the floor (or the worst tag) to the best tag of each row. In italics: another "
+    )
+    said += "protocol than the row's other tags, not to be compared."
+    card = element("div", _caption(said), tables.heat_map(boards, looks), class_="card")
     return element("section", element("h2", "All benchmarks by tag"), card, id="overview")
 
 

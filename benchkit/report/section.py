@@ -37,15 +37,20 @@ class Section:
         """Their scores at the same items."""
         return Aligned(self.experiments)
 
+    @cached_property
+    def order(self) -> tuple[str, str]:
+        """The column by which items are ordered, and which direction is better; "" and "" where they have no score."""
+        first = self.experiments[0]
+        column, better = first.family.order(first.columns)
+        return (column, better) if column in self.aligned.columns else (next(iter(self.aligned.columns), ""), "")
+
     @property
     def chosen(self) -> list[str]:
         """Items that pictures are made of, the most telling first."""
-        if not self.aligned.columns:
+        column, better = self.order
+        if not column:
             return self.aligned.names
-        column = self.aligned.columns[0]
-        metric = self.experiments[0].metric_of(column)
-        rows = chosen_items(self.aligned.scores(column), metric.better if metric else "higher")
-        return [self.aligned.names[row] for row in rows]
+        return [self.aligned.names[row] for row in chosen_items(self.aligned.scores(column), better)]
 
 
 def sections_of(boards: Sequence[Board]) -> list[Section]:
@@ -56,25 +61,27 @@ def sections_of(boards: Sequence[Board]) -> list[Section]:
     return [Section(name, own) for name, own in found.items() if any(board.rows or board.alone for board in own)]
 
 
-def pictures_of(section: Section, most: int, budget: int, told: Callable[[], None]) -> dict[str, Any]:
-    """Pictures of chosen items by their row, as `data:` addresses: `shared` of all experiments, and each one's `own`.
+def pictures_of(section: Section, most: int, room: int, told: Callable[[], None]) -> tuple[dict[str, Any], int]:
+    """Pictures of chosen items by their row, as `data:` addresses: `shared` of all experiments, and each one's `own`; and how
+    many characters they take.
 
     Args:
         most: so many items at most.
-        budget: bytes that they may take; the item that would go beyond it is the last that is drawn, and left out.
+        room: characters that they may take; the item that would go beyond it is the last that is drawn, and left out.
         told: called after each item.
     """
     found: dict[str, Any] = {}
+    taken = 0
     with Drawings(section.experiments) as drawings:
         for name in section.chosen[:most]:
             shared, own = drawings.item(name)
             made = {"shared": _addresses(shared), "own": [_addresses(each) for each in own]}
-            budget -= _size(made)
             told()
-            if budget < 0:
+            if taken + _size(made) > room:
                 break
+            taken += _size(made)
             found[str(section.aligned.position[name])] = made
-    return found
+    return found, taken
 
 
 def _addresses(drawn: Sequence[Drawn]) -> list[tuple[str, str]]:

@@ -10,9 +10,11 @@ from benchkit.report.markup import Markup, element, joined
 
 if TYPE_CHECKING:
     from benchkit.boards import Board, Row
+    from benchkit.boards.grid import Column
 
 Looks = Mapping[str, Mapping[str, str]]
-WIDE = 120  # units of the little picture of an interval
+ARROWS = {"higher": " \N{UPWARDS ARROW}", "lower": " \N{DOWNWARDS ARROW}"}  # which way is better
+WIDE = 130  # units of the little picture of an interval
 
 
 def scrolled(table: Markup) -> Markup:
@@ -40,7 +42,12 @@ def cell(text: str, value: float | None = None, *, numeric: bool = True, class_:
 
 def named(tag: str, looks: Looks) -> Markup:
     """The first cell of a row: a tag with its colour."""
-    return element("th", swatch(looks[tag]["colour"]), tag, scope="row")
+    return element("th", tagged(tag, looks[tag]["colour"]), scope="row")
+
+
+def tagged(tag: str, colour: str) -> Markup:
+    """A tag beside a dot of its colour."""
+    return element("span", swatch(colour), element("span", tag), class_="tag")
 
 
 def swatch(colour: str) -> Markup:
@@ -59,12 +66,26 @@ def board_table(board: Board, looks: Looks) -> Markup:
         *[head("ceiling", numeric=True)] * ceilings, head("parameters", numeric=True), head("images/s", numeric=True),
         head("per item", numeric=True, told="bytes of features on disk"), head("head"), head("marks"),
     ]  # fmt: skip
-    ends = _span(board.rows)
-    return table(header, [_board_row(row, looks, ceilings, ends) for row in board.rows], class_="board sortable")
+    ends, shared = _span(board.rows), shared_marks(board)
+    return table(
+        header, [_board_row(row, looks, ceilings, ends, shared) for row in board.rows], class_="board sortable"
+    )
 
 
-def _board_row(row: Row, looks: Looks, ceilings: bool, ends: tuple[float, float]) -> list[Markup]:
-    marks = [element("span", mark, class_="mark") for mark in row.marks]
+def shared_marks(board: Board) -> list[str]:
+    """Marks of every one of several rows: they are said once, above the table."""
+    first, *others = board.rows or (None,)
+    return [each for each in first.marks if all(each in row.marks for row in others)] if first and others else []
+
+
+def mark(text: str) -> Markup:
+    """What a reader has to know beside a number."""
+    return element("span", text, class_="mark")
+
+
+def _board_row(
+    row: Row, looks: Looks, ceilings: bool, ends: tuple[float, float], shared: Sequence[str]
+) -> list[Markup]:
     return [
         named(row.tag, looks),
         cell(row.place, row.first or None),
@@ -77,7 +98,7 @@ def _board_row(row: Row, looks: Looks, ceilings: bool, ends: tuple[float, float]
         cell(numbers.amount(row.images_per_s), row.images_per_s),
         cell(numbers.amount(row.bytes_per_item, "B"), row.bytes_per_item),
         cell(row.head, numeric=False),
-        element("td", *marks, class_="marks"),
+        element("td", *map(mark, (each for each in row.marks if each not in shared)), class_="marks"),
     ]
 
 
@@ -98,53 +119,38 @@ def _interval(row: Row, ends: tuple[float, float], colour: str) -> Markup | None
 
     low, high = (row.value if end is None else end for end in (row.low, row.high))
     parts = [
-        element("line", x1=at(low), x2=at(high), y1=8, y2=8, stroke=colour, stroke_width=3, stroke_linecap="round")
+        element("line", x1=at(low), x2=at(high), y1=8, y2=8, stroke=colour, stroke_width=2, stroke_linecap="round")
     ]
-    parts += [element("circle", cx=at(row.value), cy=8, r=4, fill=colour)]
+    parts += [element("circle", cx=at(row.value), cy=8, r="3.2", fill=colour)]
     if row.floor is not None:
         parts += [element("line", x1=at(row.floor), x2=at(row.floor), y1=1, y2=15, class_="floor")]
     return element("svg", *parts, viewBox=f"0 0 {WIDE} 16", width=WIDE, height=16, aria_hidden="true")
 
 
-def heat_map(boards: Sequence[Board], tags: Sequence[str], looks: Looks) -> Markup:
-    """Headline of every tag on every board, coloured from the floor (or the worst) to the best of its row."""
+def heat_map(boards: Sequence[Board], looks: Looks) -> Markup:
+    """Headline of every tag on every benchmark, coloured from the floor (or the worst) to the best of its row."""
+    from benchkit.boards.grid import grid_of
+
+    grid = grid_of(boards)
     header = [element("th", "benchmark", scope="col")]
-    header += [
-        element("th", element("span", swatch(looks[tag]["colour"]), tag), scope="col", class_="upright") for tag in tags
-    ]
-    rows = [_heat_row(board, tags) for board in boards if board.rows]
-    return table(header, rows, class_="heat")
+    for tag in grid.tags:
+        header.append(element("th", element("span", swatch(looks[tag]["colour"]), tag), scope="col", class_="upright"))
+    return table(header, [_heat_row(column, grid.tags) for column in grid.columns], class_="heat")
 
 
-def _heat_row(board: Board, tags: Sequence[str]) -> list[Markup]:
-    by_tag = {row.tag: row for row in board.rows}
-    number = f" (board {board.number})" if board.protocol else ""
-    arrow = {"higher": " \N{UPWARDS ARROW}", "lower": " \N{DOWNWARDS ARROW}"}.get(board.better, "")
-    name = element("th", f"{board.benchmark}{number}", element("small", board.metric + arrow), scope="row")
-    shares = _shares(board)
-    cells = []
+def _heat_row(column: Column, tags: Sequence[str]) -> list[Markup]:
+    arrow = ARROWS.get(column.better, "")
+    name = element("th", column.benchmark, element("small", column.metric + arrow), scope="row")
+    shares, best = column.positions(), column.best()
+    cells = [name]
     for tag in tags:
-        row = by_tag.get(tag)
-        if row is None:
-            cells.append(element("td", class_="number none"))
-            continue
-        share = shares.get(tag)
-        style = None if share is None else f"--share:{100 * share:.0f}%"
-        best = "number best" if share == 1 else "number"
-        cells.append(element("td", numbers.score(row.value)[:6], class_=best, style=style))
-    return [name, *cells]
-
-
-def _shares(board: Board) -> dict[str, float]:
-    """Where each tag's value lies between the floor, or the worst, and the best: 0 to 1."""
-    sign = -1 if board.better == "lower" else 1
-    values = {row.tag: sign * row.value for row in board.rows if row.value is not None}
-    floors = [sign * row.floor for row in board.rows if row.floor is not None]
-    if not values or board.better == "neither":
-        return {}
-    best = max(values.values())
-    worst = min([*floors, *values.values()]) if len(values) > 1 or floors else best
-    return {tag: 1.0 if best == worst else max(0.0, (value - worst) / (best - worst)) for tag, value in values.items()}
+        style = f"--share:{100 * shares[tag]:.0f}%" if tag in shares else None
+        marks = {"best": tag in best, "other": tag in column.rows and tag not in column.first}
+        classes = " ".join(["number", *(mark for mark, holds in marks.items() if holds)])
+        text = numbers.score(column.value(tag)) if tag in column.rows else ""
+        told = "another protocol: not to be compared" if marks["other"] else None
+        cells.append(element("td", text, class_=classes, style=style, title=told))
+    return cells
 
 
 def apart_list(apart: Mapping[str, str]) -> Markup | None:
@@ -157,7 +163,9 @@ def apart_list(apart: Mapping[str, str]) -> Markup | None:
 
 def protocol_line(board: Board) -> Markup | None:
     """In what a board differs from the benchmark's others."""
+    from benchkit.boards.grouping import told
+
     if not board.protocol:
         return None
-    said = ", ".join(f"{field} {value}" for field, value in board.protocol.items())
+    said = ", ".join(f"{field} {told(value)}" for field, value in board.protocol.items())
     return joined(element("p", f"Board {board.number}: {said}", class_="faint"))

@@ -1,4 +1,4 @@
-"""Pictures of whole sets as families draw them: of each experiment, and of all together."""
+"""Plots of whole sets as pictures: those of all experiments together, and each one's own."""
 
 from __future__ import annotations
 
@@ -23,34 +23,26 @@ class Whole(NamedTuple):
 
 
 def whole_pictures(experiments: Sequence[Experiment]) -> Iterator[Whole]:
-    """Those of all experiments together, then each experiment's own."""
-    for name, draw in _joint(experiments).items():
-        yield Whole(name, "", _drawn(draw))
+    """Those of all experiments together, then each experiment's own; of one alone everything is its own."""
+    from benchkit.experiments.plots import joint_plots, plots
+
+    joint = joint_plots(experiments)
+    for name, draw in joint.items():
+        yield Whole(_words(name), "", _drawn(draw))
     for each in experiments:
-        for name, draw in each.family.pictures(each.columns, _meta(each)).items():
-            yield Whole(name, each.tag, _drawn(draw))
+        for name, draw in plots(each).items():
+            if name not in joint:
+                yield Whole(_words(name), each.tag, _drawn(draw))
 
 
-def _joint(experiments: Sequence[Experiment]) -> dict[str, Callable[[Any], None]]:
-    """What the family shows of several experiments, where they are ordered by one column."""
-    orders = {each.family.order(each.columns)[0] for each in experiments}
-    column = orders.pop() if len(orders) == 1 else ""
-    if len(experiments) < 2 or not column:
-        return {}
-    return experiments[0].family.compared({each.tag: each.item_scores[column] for each in experiments})
-
-
-def _meta(experiment: Experiment) -> Any:
-    from benchkit.store.table import Table
-
-    with Table(experiment.folder / "targets.h5", "targets") as targets:
-        return dict(targets.meta)
+def _words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def _drawn(draw: Callable[[Any], None]) -> bytes:
     from matplotlib.figure import Figure
 
-    figure = Figure(dpi=DPI)
+    figure = Figure()
     draw(figure)
     figure.set_dpi(DPI)
     figure.tight_layout()

@@ -22,7 +22,7 @@ class Cards {
   scores(item, columns) {
     const heads = columns.map((column) => make("th", { className: "number", scope: "col" }, titled(this.items.columns[column])));
     const rows = this.items.tags.map((tag, place) => make("tr", {},
-      make("th", { scope: "row" }, swatch(this.looks[tag]), tag),
+      make("th", { scope: "row" }, tagged(tag, this.looks[tag])),
       ...columns.map((column) => make("td", { className: "number" }, this.items.shown(column, place, item)))));
     const table = make("table", {}, make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "tag"), ...heads)), make("tbody", {}, ...rows));
     return make("div", { className: "scroll" }, table);
@@ -45,7 +45,7 @@ class Cards {
   }
 
   shots(name, look, shots) {
-    const title = look ? make("figcaption", {}, swatch(look), name) : make("figcaption", { className: "faint" }, "image and truth");
+    const title = look ? make("figcaption", {}, tagged(name, look)) : make("figcaption", { className: "faint" }, "image and truth");
     const drawn = shots.map(([caption, src]) => make("span", { className: caption ? "shot" : "shot wide" }, make("img", { src, alt: caption || name }), caption));
     return make("figure", {}, title, make("div", {}, ...drawn));
   }

@@ -19,6 +19,10 @@ function swatch(look) {
   return dot;
 }
 
+function tagged(tag, look) {
+  return make("span", { className: "tag" }, swatch(look), make("span", {}, tag));
+}
+
 function read(name) {
   const block = document.getElementById(`data-${name}`);
   return block === null ? null : JSON.parse(block.textContent);

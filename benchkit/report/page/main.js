@@ -45,7 +45,7 @@ async function explore(box, items, cards, take, raw) {
 }
 
 function entry(scatter, tag, place) {
-  const button = make("button", { type: "button", ariaPressed: "true" }, swatch(LOOKS[tag]), tag);
+  const button = make("button", { type: "button", ariaPressed: "true" }, tagged(tag, LOOKS[tag]));
   button.addEventListener("click", () => { button.ariaPressed = String(scatter.toggle(place)); });
   return button;
 }

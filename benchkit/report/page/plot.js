@@ -8,6 +8,7 @@ class Plot {
     const plot = new Plot(views.roots ? views.roots[0].model.document : views[0].model.document);
     PLOTS.add(plot);
     plot.dress();
+    await laidOut(); // what is painted before can leave traces at the edges
     return plot;
   }
 
@@ -76,8 +77,8 @@ class Plot {
 
   dress() {
     const style = getComputedStyle(document.documentElement);
-    const [text, faint, line] = ["--text", "--faint", "--line"].map((name) => style.getPropertyValue(name).trim());
-    this.figure.setv({ background_fill_alpha: 0, border_fill_alpha: 0, outline_line_color: line });
+    const [text, faint, line, card] = ["--text", "--faint", "--line", "--card"].map((name) => style.getPropertyValue(name).trim());
+    this.figure.setv({ background_fill_color: card, border_fill_color: card, outline_line_color: line });
     for (const way of ["x", "y"]) {
       this.document.get_model_by_name(`${way}-axis`).setv({
         axis_label_text_color: text, major_label_text_color: faint, axis_line_color: line,
@@ -88,6 +89,10 @@ class Plot {
     for (const name of ["same-line", "same-rings"]) this.document.get_model_by_name(name).glyph.line_color = text;
     this.document.get_model_by_name("names-shown").glyph.text_color = text;
   }
+}
+
+function laidOut() {
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }
 
 // Bokeh would take a text between dollars for TeX
