@@ -20,6 +20,8 @@ from benchkit.progress import Progress
 
 WIDTH = 1.96  # standard errors from a score to an end of its 95 % interval
 MANY = 30  # items or groups from which an interval is taken for nearly that of a normal distribution
+FIRST = 99  # permutations of a score of a whole set, after which no more are made
+OFTEN = 0.2  # where p is above this: if it is .05 for all permutations, that happens once in 10 million times
 RESAMPLES = 200  # of a standard error, which is then within about 5 % of that of many more
 
 
@@ -125,9 +127,14 @@ def _far(best: Row, row: Row, level: float) -> bool:
 
 
 def _permuted(best: Row, row: Row, metric: str, tests: int) -> float | None:
+    def p(permutations: int) -> float | None:
+        return difference(best.experiment, row.experiment, metric, resamples=0, permutations=permutations).p
+
     chance = Chance().for_tests(tests)
-    count = chance.set_permutations if _of_set(best, metric) else chance.permutations
-    return difference(best.experiment, row.experiment, metric, resamples=0, permutations=count).p
+    if not _of_set(best, metric):
+        return p(chance.permutations)
+    first = p(FIRST)
+    return first if first is None or first > OFTEN else p(chance.set_permutations)
 
 
 def _normal(best: Row, row: Row, metric: str) -> float | None:

@@ -211,9 +211,9 @@ def _terminal(header: Sequence[str], rows: Sequence[Sequence[str]], numeric: Col
         widest = max(len(line[place]) for line in (header, *rows))
         least = widest if name in numeric else min(widest, 8)  # numbers are never cut; names go on in the next line
         side: Any = "right" if name in numeric else "left"
-        table.add_column(name, justify=side, no_wrap=name in numeric, min_width=least, overflow="fold")
+        table.add_column(Text(name), justify=side, no_wrap=name in numeric, min_width=least, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))  # Text: a tag is never read as markup
+        table.add_row(*(Text(cell) for cell in row))  # Text: neither tags nor units in brackets are markup
     width = None if sys.stdout.isatty() else 100 + sum(max(map(len, line)) for line in zip(header, *rows, strict=True))
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
     console.print(table)
