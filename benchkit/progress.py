@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,8 +16,12 @@ _TERMINAL, _LOG = 0.2, 30.0  # seconds between updates
 class Progress:
     """Counts work done on standard error: one line that is rewritten in a terminal, a line now and then in a log."""
 
-    def __init__(self, total: int, what: str, unit: str) -> None:
+    def __init__(
+        self, total: int, what: str, unit: str, silent: bool = False, each: Callable[[], None] | None = None
+    ) -> None:
+        """`silent`: says nothing; `each`: called whenever something was done."""
         self.total, self.what, self.unit = total, what, unit
+        self.silent, self.each = silent, each
         self.done = 0
         self.started = time.monotonic()
         self._terminal = sys.stderr.isatty()
@@ -27,8 +31,10 @@ class Progress:
     def advance(self, count: int = 1) -> None:
         """Count `count` more as done."""
         self.done += count
+        if self.each is not None:
+            self.each()
         now = time.monotonic()
-        if now >= self._next:
+        if now >= self._next and not self.silent:
             self._next = now + (_TERMINAL if self._terminal else _LOG)
             self._write(now)
 

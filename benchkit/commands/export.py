@@ -33,7 +33,9 @@ def add_export_flags(made: argparse.ArgumentParser) -> None:
     made.add_argument("--random", action="store_true", help="random weights: the twin that shows what training gave")
     made.add_argument("--limit", type=int, metavar="N", help="at most N items per split, stratified")
     made.add_argument("--overwrite", action="store_true", help="make the tag again, replacing what is there when done")
-    made.add_argument("--shard", default="0/1", metavar="I/N", help="do the I-th of N shares, counted from 0")
+    made.add_argument(
+        "--shard", metavar="I/N", help="do the I-th of N shares, counted from 0 (default: as torchrun or SLURM say)"
+    )
     made.add_argument("--finish", action="store_true", help="forward nothing; finish tags whose images are all banked")
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     made.add_argument("--records", metavar="FILE.jsonl", help="append each record as a line")
@@ -124,9 +126,10 @@ def report(worst: int, outcomes: Sequence[tuple[str, Outcome]], given: argparse.
 
 
 def _ending(outcome: Outcome) -> str:
+    share = f" (share {outcome.share}: {outcome.forwards:,} images forwarded here)" if outcome.share.count > 1 else ""
     next_step = f"python -m benchkit.eval {shlex.join([outcome.benchmark, '--tag', outcome.tag])}"
     return {
-        "finished": f"finished {outcome.folder}; score it with: {next_step}",
+        "finished": f"finished {outcome.folder}{share}; score it with: {next_step}",
         "unchanged": f"{outcome.folder} is finished and nothing has changed; score it with: {next_step}",
-        "waiting": f"{outcome.folder}: this share is done; the tag is finished when the other shards are",
+        "waiting": f"{outcome.folder}: this share is done{share}; the tag is finished when the others are: {outcome.left}",
     }[outcome.state]

@@ -49,7 +49,7 @@ def run_all(given: argparse.Namespace) -> int:
     found = []
     for conf, outcome in outcomes:
         if outcome.state == "waiting":
-            say(f"{outcome.folder}: this share is done; score it when the other shards are.")
+            say(f"{outcome.folder}: this share is done; score it when the other shards are: {outcome.left}.")
             continue
         if outcome.state == "unchanged":
             say(f"{outcome.folder} is finished and nothing has changed: nothing was forwarded or fitted.")

@@ -23,7 +23,7 @@ def export(
     random: bool = False,
     limit: int | None = None,
     overwrite: bool = False,
-    shard: str = "0/1",
+    shard: str | None = None,
     finish: bool = False,
     outputs: str | Path | None = None,
     yes: bool = False,
@@ -38,7 +38,8 @@ def export(
         arguments: `key=value` settings; checkpoint, random, limit: short for three of them.
         components: parts at hand instead of names ("model.backbone": a registry.Component).
         tag: default from the conf; overwrite: make it again, also when other settings made it.
-        shard: "I/N", from 0: this process's share of the images; finish: none, only finish tags that are banked.
+        shard: "I/N", from 0: this process's share of the images; default: what torchrun or SLURM say, else all of them.
+        finish: forward none, only finish tags that are banked.
         outputs: outputs folder; yes: write more than 20 GB without asking.
         say: gets notes and plans, one paragraph each; default standard error.
         command: kept in the record.
@@ -52,14 +53,15 @@ def export(
     """
     from benchkit.export.job import Job
     from benchkit.export.run import Options, export_jobs
+    from benchkit.export.shares import Share, own_share
 
-    options = Options(overwrite=overwrite, shard=_shard(shard), only_finish=finish, yes=yes)
+    options = Options(overwrite=overwrite, share=Share() if finish else own_share(shard), only_finish=finish, yes=yes)
     if say is not None:
         options.say = say
     given = [*arguments, *_short(checkpoint, random, limit)]
     named = [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks))
     _refuse_idle(given, named)
-    jobs = [j for each in named for j in _jobs(conf, each, given, components, outputs, tag, command, options.say)]
+    jobs = [j for each in named for j in _jobs(conf, each, given, components, outputs, tag, command, options.tell)]
     ends = iter(export_jobs([job for job in jobs if isinstance(job, Job)], options))
     return [next(ends) if isinstance(job, Job) else job for job in jobs]
 
@@ -106,12 +108,3 @@ def _refuse_idle(arguments: Sequence[str], named: Sequence[str]) -> None:
 def _short(checkpoint: str | Path | None, random: bool, limit: int | None) -> list[str]:
     flags = {"model.backbone.checkpoint": checkpoint, "model.random": "true" if random else None, "data.limit": limit}
     return [f"{key}={value}" for key, value in flags.items() if value is not None]
-
-
-def _shard(text: str) -> tuple[int, int]:
-    from benchkit.errors import UsageError
-
-    index, _, count = text.partition("/")
-    if not (index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise UsageError(f"--shard {text}: give I/N with I from 0 to N-1, for example 0/4, 1/4, 2/4, 3/4.")
-    return int(index), int(count)

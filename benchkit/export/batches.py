@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import heapq
+import math
 from collections import defaultdict, deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +19,7 @@ import numpy as np
 
 from benchkit.datasets.base import Dataset
 from benchkit.errors import RunError
+from benchkit.export.shares import Share
 from benchkit.images import DECODERS, Unreadable
 from benchkit.preprocess import Preprocess, channels_first
 
@@ -45,15 +48,29 @@ class Decoded:
     problem: str = ""
 
 
-def share(
-    pictures: Sequence[Picture], preprocess: Preprocess, batch_size: int, shard: tuple[int, int]
-) -> list[Picture]:
-    """The pictures of one shard: every n-th whole batch of the full list, whatever is done already."""
-    mine: list[Picture] = []
-    for number, batch in enumerate(batches(pictures, preprocess, batch_size)):
-        if number % shard[1] == shard[0]:
-            mine.extend(batch)
-    return mine
+def owners(pictures: Sequence[Picture], preprocess: Preprocess, batch_size: int, count: int) -> dict[str, int]:
+    """Whose of `count` workers each picture is, by its sha256, whatever is done already.
+
+    Whole batches are dealt, the dearest first, each to the worker that has the least so far: the costs of two workers differ
+    by no more than a batch. Every forward has `batch_size` rows, so what a batch costs is the size of its input.
+    """
+    whole = list(batches(pictures, preprocess, batch_size))
+    areas = [math.prod(preprocess.shape(batch[0].height or 1, batch[0].width or 1)) for batch in whole]
+    least = [(0, worker) for worker in range(count)]
+    found: dict[str, int] = {}
+    for number in sorted(range(len(whole)), key=lambda number: (-areas[number], number)):
+        cost, worker = heapq.heappop(least)
+        found.update((picture.sha256, worker) for picture in whole[number])
+        heapq.heappush(least, (cost + areas[number], worker))
+    return found
+
+
+def own(pictures: Sequence[Picture], preprocess: Preprocess, batch_size: int, share: Share) -> Sequence[Picture]:
+    """The pictures of one share, in their order."""
+    if share.count == 1:
+        return pictures
+    whose = owners(pictures, preprocess, batch_size, share.count)
+    return [picture for picture in pictures if whose[picture.sha256] == share.index]
 
 
 def batches(pictures: Iterable[Picture], preprocess: Preprocess, batch_size: int) -> Iterator[list[Picture]]:

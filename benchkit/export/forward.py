@@ -90,7 +90,13 @@ class Forward:
         return np.dtype(self.model.features.dense_dtype if FeatureKey.parse(key).dense else "float32")
 
     def fill(
-        self, bank: Bank, pictures: Sequence[Picture], columns: Sequence[str], on_error: str, workers: int
+        self,
+        bank: Bank,
+        pictures: Sequence[Picture],
+        columns: Sequence[str],
+        on_error: str,
+        workers: int,
+        progress: Progress,
     ) -> float:
         """Forward every picture that lacks a column; returns images per second.
 
@@ -99,7 +105,6 @@ class Forward:
             KeyboardInterrupt: after the open part was written.
         """
         lacking = bank.missing((p.sha256 for p in pictures), columns)
-        progress = Progress(len(lacking), "forward", "images")
         for missing, group in lacking_by_columns(lacking, pictures):
             part = _Part(bank, missing, self.platform)
             work = batches(group, self.preprocess, self.model.batch_size)

@@ -18,6 +18,7 @@ from benchkit.conf.diff import Difference, counts, describe, differences, identi
 from benchkit.datasets.base import DataSettings
 from benchkit.errors import UsageError
 from benchkit.export import inputs
+from benchkit.export.shares import Share
 from benchkit.export.split import Split, check_duplicates, check_readable, read_splits, untrained_classes
 from benchkit.features import FINAL
 from benchkit.provenance.record import matches, read_record
@@ -277,7 +278,11 @@ class Job:
 
 @dataclasses.dataclass
 class Outcome:
-    """How one tag ended: finished (now or before), or waiting for other shards; and its place in a sweep."""
+    """How one tag ended: finished (now or before), or waiting for other shards; and its place in a sweep.
+
+    Attributes:
+        share: which share this process did; left: what is missing for the tag to be finished, and who is at it.
+    """
 
     benchmark: str
     tag: str
@@ -286,6 +291,8 @@ class Outcome:
     seconds: float = 0.0
     forwards: int = 0
     place: tuple[str, float] | None = None
+    share: Share = Share()
+    left: str = ""
 
 
 def default_tag(conf: Conf) -> str:

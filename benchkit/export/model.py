@@ -23,6 +23,7 @@ from benchkit.export.forward import Forward
 from benchkit.export.job import Job
 from benchkit.export.pairs import check_images
 from benchkit.export.probe import probe
+from benchkit.export.shares import local_rank
 from benchkit.features import FeatureKey, plan_fixed, plan_keys, plan_points
 from benchkit.heads.base import ModelSide
 from benchkit.preprocess import PADDED, Preprocess
@@ -268,7 +269,7 @@ def _resize(data: Any, own: OwnPreprocess, family: Any) -> str:
 
 
 def choose_device(name: str) -> torch.device:
-    """cuda, else mps, else cpu for `auto`.
+    """cuda, else mps, else cpu for `auto`; of several workers on a machine each takes a cuda device of its own.
 
     Raises:
         UsageError: the device named is not there.
@@ -280,6 +281,8 @@ def choose_device(name: str) -> torch.device:
     except RuntimeError as error:
         raise UsageError(f"model.device={name} is no torch device: use auto, cpu, cuda, cuda:1 or mps.") from error
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device.type == "cuda" and device.index is None and there["cuda"]:
+        device = torch.device("cuda", local_rank() % torch.cuda.device_count())
     if not there.get(device.type, True):
         raise UsageError(f"model.device={name}, but torch finds no such device here: use model.device=cpu.")
     return device

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from benchkit.conf.diff import identity_view
 from benchkit.errors import BenchkitError, UsageError
-from benchkit.export.batches import Picture, share
+from benchkit.export.batches import Picture, own
+from benchkit.export.coverage import Wanted, absent, missing_shares
 from benchkit.export.finish import finish
 from benchkit.export.job import Job, Outcome
+from benchkit.export.shares import Share, cpus
 from benchkit.export.texts import fill_texts
 from benchkit.export.texts import lacking as lacking_texts
+from benchkit.export.workers import forget, work_id, working
+from benchkit.progress import Progress
 from benchkit.provenance.identity import identity_hash
 from benchkit.store.bank import Bank
 from benchkit.store.files import clear_dead
@@ -28,28 +31,20 @@ LARGEST = 1 << 28  # pixels of a model's input
 ASK_ABOVE = 20 << 30  # bytes of new features above which --yes is needed
 
 
-@dataclasses.dataclass(frozen=True)
-class Wanted:
-    """What a job's head reads of the bank."""
-
-    keys: list[Any]
-    prompts: list[str]
-
-    @property
-    def columns(self) -> list[str]:
-        """The bank's columns of every image."""
-        return [*(f"features/{key}" for key in self.keys), "size", "thumb"]
-
-
 @dataclasses.dataclass
 class Options:
     """How an export runs, beside the conf: nothing here can change a number."""
 
     overwrite: bool = False
-    shard: tuple[int, int] = (0, 1)
+    share: Share = Share()
     only_finish: bool = False
     yes: bool = False
     say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
+
+    def tell(self, text: str) -> None:
+        """What one of several workers says for all of them."""
+        if self.share.leads:
+            self.say(text)
 
 
 def export_jobs(jobs: Sequence[Job], options: Options) -> list[Outcome | BenchkitError]:
@@ -82,7 +77,7 @@ def _unchanged(job: Job) -> Outcome:
 
 
 def _told(job: Job, options: Options) -> Callable[[], None]:
-    return lambda: options.say(f"waiting for another process that works on {job.folder}")
+    return lambda: options.tell(f"waiting for another process that works on {job.folder}")
 
 
 def _backbone_key(job: Job) -> str:
@@ -103,12 +98,12 @@ def _export_group(jobs: dict[int, Job], options: Options) -> dict[int, Outcome |
     try:
         model = first.model
         for note in filter(None, model.backbone.notes):
-            options.say(f"{model.name}: {note}")
+            options.tell(f"{model.name}: {note}")
         if first.conf.model.random and not any(True for _ in model.backbone.parameters()):
-            options.say(f"{model.name}: it has no weights, so its random twin is itself.")
+            options.tell(f"{model.name}: it has no weights, so its random twin is itself.")
         for number, job in jobs.items():
             try:
-                job.head.say = options.say
+                job.head.say = options.tell
                 keys = model.keys(job)
                 job.head.check_keys([str(key) for key in keys])
                 model.check_grids(job, keys)
@@ -130,35 +125,69 @@ def _export_known(
     jobs: dict[int, Job], wants: dict[int, Wanted], model: Any, bank: Bank, options: Options
 ) -> dict[int, Outcome | BenchkitError]:
     """Fill the bank, then finish what it covers, also when the filling stopped early."""
+    if not jobs:
+        return {}
     timings: dict[str, Any] = {}
     stopped: BenchkitError | None = None
+    pictures, together = _pictures(list(jobs.values())), _together(wants.values())
+    work = work_id(pictures)
     try:
-        if jobs and not options.only_finish:
-            timings = _fill(list(jobs.values()), wants, model, bank, options)
+        if not options.only_finish:
+            with working(bank.folder, work, options.share) as beat:
+                timings = _fill(jobs, pictures, together, model, bank, options, beat)
     except BenchkitError as error:
         stopped = error
     ends = {n: _settle(job, model, bank, wants[n], timings, options) for n, job in jobs.items()}
-    waiting = {n for n, end in ends.items() if isinstance(end, Outcome) and end.state == "waiting"}
-    return {n: stopped if stopped and n in waiting else end for n, end in ends.items()}
+    waiting = {n: end for n, end in ends.items() if isinstance(end, Outcome) and end.state == "waiting"}
+    if not waiting:
+        forget(bank.folder, work)
+        return ends
+    command = next(iter(jobs.values())).command
+    left = missing_shares(bank, pictures, together.columns, model, options.share, command)
+    return {**ends, **{n: _left(end, stopped, left, options) for n, end in waiting.items()}}
 
 
-def _fill(jobs: Sequence[Job], wants: dict[int, Wanted], model: Any, bank: Bank, options: Options) -> dict[str, Any]:
-    wanted = sorted({key for each in wants.values() for key in each.keys}, key=str)
-    prompts = list(dict.fromkeys(prompt for each in wants.values() for prompt in each.prompts))
-    if lacking_texts(bank, prompts):
-        fill_texts(model.forward(wanted), bank, prompts, options.shard)
-    pictures = _pictures(jobs)
-    mine = share(pictures, model.preprocess, model.conf.model.batch_size, options.shard)
-    columns = [*(f"features/{key}" for key in wanted), "size", "thumb"]
-    lacking = bank.missing((p.sha256 for p in mine), columns)
+def _left(end: Outcome, stopped: BenchkitError | None, left: str, options: Options) -> Outcome | BenchkitError:
+    """How a job ends whose images are not all banked."""
+    if stopped:
+        return stopped
+    if options.only_finish:
+        told = f" {left[0].upper()}{left[1:]}." if left else ""
+        return UsageError(f"{end.left}: run the export, or the shards that are missing, without --finish.{told}")
+    return dataclasses.replace(end, left=f"{end.left}; {left}" if left else end.left)
+
+
+def _together(wants: Iterable[Wanted]) -> Wanted:
+    """What several jobs read, each thing once."""
+    wants = list(wants)
+    keys = sorted({key for each in wants for key in each.keys}, key=str)
+    return Wanted(keys, list(dict.fromkeys(prompt for each in wants for prompt in each.prompts)))
+
+
+def _fill(
+    jobs: dict[int, Job],
+    pictures: Sequence[Picture],
+    wanted: Wanted,
+    model: Any,
+    bank: Bank,
+    options: Options,
+    beat: Callable[[], None],
+) -> dict[str, Any]:
+    """Forward this process's share of what the bank lacks; returns times and counts."""
+    share = options.share
+    if lacking_texts(bank, wanted.prompts):
+        fill_texts(model.forward(wanted.keys), bank, wanted.prompts, share)
+    mine = own(pictures, model.preprocess, model.conf.model.batch_size, share)
+    lacking = bank.missing((p.sha256 for p in mine), wanted.columns)
     if not lacking:
         return {"forwards": 0}
     _check_areas(model.preprocess, mine)
-    forward = model.forward(wanted)
+    forward = model.forward(wanted.keys)
     _check_disk(forward, bank, len(lacking), len(mine), options)
-    data = jobs[0].conf.data.settings
+    data = next(iter(jobs.values())).conf.data.settings
+    progress = Progress(len(lacking), "forward", "images", silent=not share.leads, each=beat)
     started = time.monotonic()
-    rate = forward.fill(bank, mine, columns, data.on_error, data.num_workers or os.cpu_count() or 1)
+    rate = forward.fill(bank, mine, wanted.columns, data.on_error, data.num_workers or cpus(), progress)
     return {"forwards": forward.images, "forward": time.monotonic() - started, "images_per_second": rate}
 
 
@@ -195,7 +224,7 @@ def _check_disk(forward: Any, bank: Bank, lacking: int, total: int, options: Opt
     """
     row = sum(_bytes(shape) * forward.dtype(key).itemsize for key, shape in forward.shapes.items()) + 4096
     expected, free = lacking * row, shutil.disk_usage(bank.folder).free
-    options.say(
+    options.tell(
         f"{total:,} images, {lacking:,} to forward, at most {size_text(expected)} of features to {bank.folder} "
         f"({size_text(free)} free)"
     )
@@ -223,32 +252,19 @@ def _settle(
     """Finish a job whose images and prompts are all in the bank; otherwise other shards are still at it."""
     forwards = int(timings.get("forwards", 0))
     outcome = Outcome(job.conf.benchmark, job.tag, job.folder, "finished", forwards=forwards, place=job.place)
+    outcome.share = options.share
     bank.scan()
-    absent = _absent(job, bank, wanted)
-    if absent:
-        if options.only_finish:
-            return UsageError(f"{absent}: run the export, or the shards that are missing, without --finish.")
-        outcome.state = "waiting"
-        return outcome
+    if left := absent(job, bank, wanted):
+        return dataclasses.replace(outcome, state="waiting", left=left)
     try:
         with exclusive(job.outputs.lock(job.conf.benchmark, job.tag), _told(job, options)):
             for folder in (job.folder, job.outputs.targets("").parent, job.outputs.manifest("").parent):
                 clear_dead(folder)
             if job.still_to_finish():
                 started = time.monotonic()
+                job.head.say = options.say  # whoever finishes the tag tells of it
                 finish(job, bank, [str(k) for k in wanted.keys], timings, model)
                 outcome.seconds = time.monotonic() - started
     except BenchkitError as error:
         return error
     return outcome
-
-
-def _absent(job: Job, bank: Bank, wanted: Wanted) -> str:
-    """What the bank lacks of a job, in words; nothing when it covers the job."""
-    images = bank.missing((job.facts[view].sha256 for view in job.views), wanted.columns)
-    if images:
-        named = next(view for view in job.views if job.facts[view].sha256 in images)
-        counts = f"{len(images)} of {len(set(job.views))} images"
-        return f"{counts} of {job.conf.benchmark}/{job.tag} are not in the bank yet (the first is {named!r})"
-    prompts = lacking_texts(bank, wanted.prompts)
-    return f"{len(prompts)} prompts of {job.conf.benchmark}/{job.tag} are not in the bank yet" if prompts else ""

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchkit.errors import RunError
 from benchkit.export.forward import Forward
+from benchkit.export.shares import Share
 from benchkit.progress import Progress
 from benchkit.store.bank import Bank
 
@@ -31,8 +32,8 @@ def lacking(bank: Bank, prompts: Sequence[str]) -> list[str]:
     return [prompt for prompt in prompts if row_key(prompt) in absent]
 
 
-def fill_texts(forward: Forward, bank: Bank, prompts: Sequence[str], shard: tuple[int, int]) -> None:
-    """Embed this shard's batches that are not whole in the bank.
+def fill_texts(forward: Forward, bank: Bank, prompts: Sequence[str], share: Share) -> None:
+    """Embed this share's batches that are not whole in the bank.
 
     Raises:
         RunError: an embedding is not finite; names the prompt.
@@ -40,8 +41,8 @@ def fill_texts(forward: Forward, bank: Bank, prompts: Sequence[str], shard: tupl
     size, todo = forward.model.batch_size, set(lacking(bank, prompts))
     ordered = sorted(prompts)
     batches = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    mine = [b for number, b in enumerate(batches) if number % shard[1] == shard[0] and not todo.isdisjoint(b)]
-    progress = Progress(sum(map(len, mine)), "prompts", "prompts")
+    mine = [b for number, b in enumerate(batches) if number % share.count == share.index and not todo.isdisjoint(b)]
+    progress = Progress(sum(map(len, mine)), "prompts", "prompts", silent=not share.leads)
     for start in range(0, len(mine), _BATCHES_A_PART):
         part = mine[start : start + _BATCHES_A_PART]
         rows = []

@@ -140,11 +140,19 @@ def clear_dead(folder: Path) -> int:
 def owner(path: Path) -> str:
     """Whose a temporary file is: of a process that lives or is dead, here, or of another host; "" for other files."""
     match = _TEMPORARY.search(path.name)
-    if not match:
-        return ""
-    if match["host"] != host():
+    return process_state(match["host"], match["boot"], int(match["pid"])) if match else ""
+
+
+def process_state(machine: str, booted: str, pid: int) -> str:
+    """Whether a process is alive or dead; `elsewhere` when it is not one of this machine.
+
+    Args:
+        machine, booted: of `host` and `boot`, called by that process.
+        pid: its number.
+    """
+    if machine != host():
         return "elsewhere"
-    return "alive" if match["boot"] == boot() and _alive(int(match["pid"])) else "dead"
+    return "alive" if booted == boot() and _alive(pid) else "dead"
 
 
 def _alive(pid: int) -> bool:

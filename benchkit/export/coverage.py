@@ -1,0 +1,103 @@
+"""Whether the bank covers a job; where it does not, who is at it, and the commands that resume what nobody is at."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from benchkit.errors import printable, some
+from benchkit.export.batches import Picture, owners
+from benchkit.export.job import Job
+from benchkit.export.shares import Share
+from benchkit.export.texts import lacking as lacking_texts
+from benchkit.export.workers import STOPPED, Sign, signs, work_id
+from benchkit.store.bank import Bank
+
+_SHARES, _NAMES = 6, 3  # how many of them a message names
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What a job's head reads of the bank."""
+
+    keys: list[Any]
+    prompts: list[str]
+
+    @property
+    def columns(self) -> list[str]:
+        """The bank's columns of every image."""
+        return [*(f"features/{key}" for key in self.keys), "size", "thumb"]
+
+
+def absent(job: Job, bank: Bank, wanted: Wanted) -> str:
+    """What the bank lacks of a job, in words; nothing when it covers the job."""
+    images = bank.missing((job.facts[view].sha256 for view in job.views), wanted.columns)
+    if images:
+        named = next(view for view in job.views if job.facts[view].sha256 in images)
+        counts = f"{len(images)} of {len(set(job.views))} images"
+        return f"{counts} of {job.conf.benchmark}/{job.tag} are not in the bank yet (the first is {named!r})"
+    prompts = lacking_texts(bank, wanted.prompts)
+    return f"{len(prompts)} prompts of {job.conf.benchmark}/{job.tag} are not in the bank yet" if prompts else ""
+
+
+def missing_shares(
+    bank: Bank, pictures: Sequence[Picture], columns: Sequence[str], model: Any, share: Share, command: str
+) -> str:
+    """Of each share that is not all in the bank: who is at it, or what is missing and how it is resumed; "" of none.
+
+    Args:
+        bank: scanned.
+        pictures: all that the shares are of.
+        columns: the bank's, that each picture shall have.
+        model: LoadedModel: its inputs and batches decide what belongs together.
+        share: this process's own.
+        command: that made this process; '' from Python.
+    """
+    lacking = bank.missing((p.sha256 for p in pictures), columns)
+    known = {(sign.index, sign.count): sign for sign in signs(bank.folder, work_id(pictures))}
+    counts = [share.count] if share.count > 1 else sorted({count for _, count in known})
+    told = []
+    for count in counts if lacking else ():
+        views: list[list[str]] = [[] for _ in range(count)]
+        dealt = owners(pictures, model.preprocess, model.conf.model.batch_size, count)
+        for picture in pictures:
+            if picture.sha256 in lacking:
+                views[dealt[picture.sha256]].append(picture.view)
+        told += [
+            _told(f"{index}/{count}", left, known.get((index, count)), command)
+            for index, left in enumerate(views)
+            if left
+        ]
+    return some(told, _SHARES, "; ")
+
+
+def _told(shard: str, views: Collection[str], sign: Sign | None, command: str) -> str:
+    images = f"{len(views)} {'image' if len(views) == 1 else 'images'}"
+    if sign is not None and not sign.missing:
+        return f"shard {shard} {_who(sign)} is at work: {images} to go"
+    such = f"{images} missing, such as {', '.join(printable(repr(v), 100) for v in sorted(views)[:_NAMES])}"
+    if sign is None:
+        return f"shard {shard} has not begun: {such}; start it with: {resuming(command, shard)}"
+    return f"shard {shard} {_who(sign)} {_fate(sign)}: {such}; resume it with: {resuming(command, shard)}"
+
+
+def _who(sign: Sign) -> str:
+    return f"(host {printable(sign.host, 64)}, pid {sign.pid})"
+
+
+def _fate(sign: Sign) -> str:
+    if sign.state == STOPPED:
+        return "has stopped"
+    if sign.process == "dead":
+        return "has died"
+    seconds = round(sign.age)
+    return f"has not been seen for {f'{seconds // 60} min' if seconds >= 60 else f'{seconds} s'}"
+
+
+def resuming(command: str, shard: str) -> str:
+    """The command that does one share; in words where there was none."""
+    if not command:
+        return f"the same export with shard={shard!r}"
+    return f"{re.sub(r' --(shard[ =][^ ]+|finish)(?= |$)', '', command)} --shard {shard}"
