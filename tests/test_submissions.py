@@ -596,6 +596,21 @@ class TestBoard:
         assert run("leaderboard", "painting_vision", "--from", *paths, broken) == 2
         assert "broken.json is no submission" in capsys.readouterr().err
 
+    def test_every_form_holds_the_board_alone(self, tmp_path: Path, capsys: Any):
+        paths = []
+        for name, entry in {"low": self.entry(0.1), "old": self.entry(0.9, benchmark_version="0.9")}.items():
+            paths.append(tmp_path / f"{name}.json")
+            write_entry(paths[-1], entry)
+        assert run("leaderboard", "--format", "json", "--from", *paths) == 0  # one benchmark has a board
+        found = json.loads(capsys.readouterr().out)
+        assert found["triple"] == ["1.0", "1.0", "pv1:" + "a" * 64]
+        assert [(row["entry"], row["shared_metrics"]["mIoU"]) for row in found["rows"]] == [(str(paths[0]), 0.1)]
+        assert list(found["apart"]) == [str(paths[1])]
+        assert run("leaderboard", "--format", "csv", "--from", *paths) == 0
+        said = capsys.readouterr()
+        assert [row[1] for row in csv.reader(said.out.splitlines())] == ["entry", str(paths[0])]
+        assert "old.json: benchmark_version is 0.9" in said.err
+
     def test_what_a_stranger_writes_is_escaped_and_what_contradicts_itself_is_marked(self):
         loud = self.entry(0.9)
         loud["extra"]["model"] = "\x1b[31m\x07" + "x" * 100
