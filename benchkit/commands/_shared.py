@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import textwrap
@@ -10,9 +11,8 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from benchkit.commands._signals import INTERRUPTED, stoppable
 from benchkit.errors import BenchkitError
-
-INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,17 +67,27 @@ def take_settings(*lists: list[str], is_name: Callable[[str], bool] = os.path.ex
     return settings
 
 
-def guarded(work: Callable[[], int], show_traceback: bool) -> int:
-    """Run a command; every failure is one paragraph on standard error and an exit status."""
+def guarded(work: Callable[[], int], show_traceback: bool, command: str = "") -> int:
+    """Run a command; every failure is one paragraph on standard error and an exit status.
+
+    Args:
+        work: the command.
+        show_traceback: after a failure.
+        command: as it was typed, of one that goes on where it was stopped: SIGTERM then does what Ctrl-C does.
+    """
     try:
-        status = work()
+        with stoppable() if command else contextlib.nullcontext():
+            status = work()
         sys.stdout.flush()  # here, so that a closed pipe is noticed here
         return status
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        say("interrupted: what was finished is kept; the same command goes on from there.")
+        goes_on = (
+            f"the same command goes on from there: {command}" if command else "the same command goes on from there."
+        )
+        say(f"interrupted: what was finished is kept; {goes_on}")
         return INTERRUPTED
     except Exception as error:
         return failed(error, show_traceback)

@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit export") -> in
         return guarded(lambda: benchmark_help(made, named), "--traceback" in argv)
     given = parse(made, argv)
     given.command = shlex.join([*prog.split(), *argv])
-    return guarded(lambda: report(*run_export(given), given), given.traceback)
+    return guarded(lambda: report(*run_export(given), given), given.traceback, given.command)
 
 
 def asked_about(argv: Sequence[str]) -> list[str] | None:

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit run") -> int:
         return guarded(lambda: benchmark_help(made, named), "--traceback" in argv)
     given = parse(made, argv)
     given.command = shlex.join([*prog.split(), *argv])
-    return guarded(lambda: run_all(given), given.traceback)
+    return guarded(lambda: run_all(given), given.traceback, given.command)
 
 
 def run_all(given: argparse.Namespace) -> int:
