@@ -48,35 +48,41 @@ export function fill(choices) {
   save.textContent = `save ${chosen.length} ${chosen.length === 1 ? "name" : "names"}`;
 }
 
+// Elements are made anew only for other words, so that nobody's click or open list is lost.
+function isNew(element, words) {
+  const told = JSON.stringify(words);
+  const other = element.dataset.words !== told;
+  element.dataset.words = told;
+  return other;
+}
+
 // Options are a list of values, or an object of values and what they say.
 function fillSelect(select, options, value) {
   const pairs = Array.isArray(options) ? options.map((each) => [each, each]) : Object.entries(options);
-  select.replaceChildren(...pairs.map(([each, text]) => new Option(text, each)));
+  if (isNew(select, pairs)) select.replaceChildren(...pairs.map(([each, text]) => new Option(text, each)));
   select.value = value;
-  if (select.selectedIndex < 0) select.selectedIndex = 0;
   select.parentElement.hidden = pairs.length < 2;
 }
 
 function fillExperiments(experiments) {
   const box = document.getElementById("experiments");
-  const focused = document.activeElement?.value;
-  box.replaceChildren(
-    ...experiments.map(({ tag, visible, colour }) => {
-      const label = document.createElement("label");
-      const check = document.createElement("input");
-      check.type = "checkbox";
-      check.value = tag;
-      check.checked = visible;
-      const swatch = document.createElement("i");
-      swatch.style.background = colour;
-      label.append(check, swatch, tag);
-      if (focused === tag) queueMicrotask(() => check.focus());
-      return label;
-    }),
-  );
+  if (isNew(box, experiments.map(({ tag, colour }) => [tag, colour]))) box.replaceChildren(...experiments.map(experiment));
+  experiments.forEach(({ visible }, row) => (box.children[row].firstChild.checked = visible));
+}
+
+function experiment({ tag, colour }) {
+  const label = document.createElement("label");
+  const check = document.createElement("input");
+  const swatch = document.createElement("i");
+  check.type = "checkbox";
+  check.value = tag;
+  swatch.style.background = colour;
+  label.append(check, swatch, tag);
+  return label;
 }
 
 function fillKeys(keys) {
+  if (!isNew(document.getElementById("keys"), keys)) return;
   const terms = keys.flatMap(([key, text]) => {
     const [term, meaning] = [document.createElement("dt"), document.createElement("dd")];
     term.textContent = key;
