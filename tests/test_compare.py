@@ -278,12 +278,21 @@ class TestTheCommand:
         assert out.startswith("retrieval: A is a, B is c\n")
         row = next(line for line in out.splitlines() if "mAP (higher)" in line)
         assert "A is better" in row
-        assert row.split()[-1] == "40"
+        assert "items: 40 that all tags have" in out
         assert "p (Holm): for all 2 tests" in out
         assert "recall@1 only A 30, only B 0, p <.0001" in out
         assert "recall@5" not in out
         assert run(three, "a", "b", "--metric", "map") == 0
         assert "no difference shown" in capsys.readouterr().out
+
+    def test_it_says_how_many_items_where_not_all_count(self, tmp_path: Path, capsys: pytest.CaptureFixture):
+        two(tmp_path, [0.5, 0.5, np.nan], [0.25, 1, 1], group=["s", "s", "t"])
+        assert run(tmp_path, "first", "second", "--metric", "mAP") == 0
+        out = capsys.readouterr().out
+        assert next(line for line in out.splitlines() if "mAP (higher)" in line).split()[-1] == "2"
+        assert "left out, as A or B has no value (see items): mAP 1" in out
+        assert "drawn and swapped as 2 groups" in out
+        assert "as few as 1 groups" in out
 
     def test_more_than_two_are_ranked_and_counted(self, three: Path, capsys: pytest.CaptureFixture):
         assert run(three, "c", "a", "b", "--metric", "mAP") == 0

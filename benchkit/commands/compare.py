@@ -94,10 +94,10 @@ def _json(found: Comparison) -> str:
 
 def _text(found: Comparison, style: str) -> str:
     """The tables; what else there is to say is left out of CSV, which programs read."""
-    from benchkit.compare.tables import differences_rows, differences_table, head, lines, wins_table
+    from benchkit.compare.tables import NUMERIC, differences_rows, differences_table, head, lines, wins_table
 
     if style == "csv":
         return render(*differences_rows(found), style)
     wins = wins_table(found)
     matrix = [] if wins is None or found.wins is None else [f"wins by {found.wins.column}:", render(*wins, style)]
-    return "\n".join([head(found), render(*differences_table(found), style), *matrix, *lines(found)])
+    return "\n".join([head(found), render(*differences_table(found), style, numeric=NUMERIC), *matrix, *lines(found)])

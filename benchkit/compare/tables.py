@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 FEW = 20  # units below which the interval is said to be too narrow
 NAMES = 3  # items that a line names
+NUMERIC = ("A", "B", "B - A", "low", "high", "p", "p (Holm)")
 SIDES = {"first": "A is better", "second": "B is better"}
 Table = tuple[list[str], list[list[str]]]
 
 
 def differences_table(comparison: Comparison) -> Table:
-    """Header and one row per pair and metric, to be read."""
-    header = ["B is", "metric (better)", "A", "B", "B - A", "low", "high", "p", "p (Holm)", "verdict", "items"]
+    """Header and one row per pair and metric, to be read; B's tag and the number of items only where they are not all one."""
+    header = ["B is", "metric (better)", *NUMERIC, "verdict", "items"]
     rows = []
     for pair in comparison.pairs:
         for each in pair.differences.values():
@@ -31,7 +32,9 @@ def differences_table(comparison: Comparison) -> Table:
             ]
             apart = [*map(_signed, (each.value, each.low, each.high)), *map(_p, (each.p, each.adjusted))]
             rows.append([*about, *apart, verdict(each), str(each.n_items)])
-    return (header, rows) if len(comparison.pairs) > 1 else (header[1:], [row[1:] for row in rows])
+    start = 0 if len(comparison.pairs) > 1 else 1
+    stop = -1 if {row[-1] for row in rows} == {str(comparison.n_items)} else len(header)
+    return header[start:stop], [row[start:stop] for row in rows]
 
 
 def differences_rows(comparison: Comparison) -> Table:

@@ -12,7 +12,7 @@ from benchkit.errors import RunError
 Columns = dict[str, np.ndarray]
 Summary = Mapping[str, float | None]
 Interval = tuple[float, float]
-BLOCK = 1 << 20  # units that are drawn at once
+BLOCK = 1 << 18  # units that are drawn at once
 
 
 def bootstrap(

@@ -15,7 +15,7 @@ from benchkit.metrics.intervals import Columns, Interval, Summary, bootstrap
 
 Summarize = Callable[[Columns], Summary]
 ROUNDING = 1e-12  # of the size of what is added up: differences that are apart by less are equal
-BLOCK = 1 << 20  # signs that are held at once
+BLOCK = 1 << 18  # signs that are held at once: what a processor keeps near
 
 
 def less(second: Summary, first: Summary) -> dict[str, float | None]:
@@ -73,15 +73,15 @@ def permuted(
         {metric: p}; None where the difference is undefined, as it is, or under more than half of the swaps. Swaps under
         which it is undefined are left out.
     """
-    columns, rows = _unequal(first, second)
-    _, unit = np.unique(rows if groups is None else groups[rows], return_inverse=True)
+    pair = _Pair(first, second)
+    _, unit = np.unique(pair.rows if groups is None else groups[pair.rows], return_inverse=True)
     one, other = summarize(first), summarize(second)
     observed = less(other, one)
     swaps = Swaps(int(unit.max(initial=-1)) + 1, permutations, seed)
 
     def under(mask: NDArray[np.bool_]) -> list[float]:
-        sides = _swapped(first, second, columns, rows[mask[unit]])
-        found = less(*map(summarize, sides))
+        one, other = pair.swapped(pair.rows[mask[unit]])
+        found = less(summarize(other), summarize(one))
         return [np.nan if (value := found.get(name)) is None else value for name in observed]
 
     values = np.array([under(mask) for mask in swaps.masks()])
@@ -153,28 +153,35 @@ class Swaps:
         return extreme / len(known) if self.exact else (extreme + 1) / (len(known) + 1)
 
 
-def _unequal(first: Columns, second: Columns) -> tuple[list[str], NDArray[np.intp]]:
-    """The columns that are not the same in both, and the items on which any of them differs; NaN equals NaN."""
-    found, differ = [], np.zeros(len(next(iter(first.values()))), bool)
-    for name in (name for name in first if name in second):
-        one, other = first[name], second[name]
-        with np.errstate(invalid="ignore"):
-            unequal = (one != other) & ~((one != one) & (other != other))
-        rows = unequal.reshape(len(one), -1).any(axis=1)
-        differ |= rows
-        found += [name] if rows.any() else []
-    return found, np.flatnonzero(differ)
+class _Pair:
+    """Two sides of columns (N, ...), of which rows can change sides.
+
+    Attributes:
+        rows: those in which any column differs; NaN equals NaN. Only columns that differ somewhere change sides.
+    """
+
+    def __init__(self, first: Columns, second: Columns) -> None:
+        self.sides = first, second
+        n_rows = len(next(iter(first.values())))
+        self.own = np.arange(2 * n_rows).reshape(2, n_rows)  # where the rows of either side lie in `stacked`
+        differ = {name: _unequal(first[name], second[name]) for name in first if name in second}
+        self.rows = np.flatnonzero(np.any([*differ.values(), np.zeros(n_rows, bool)], axis=0))
+        self.stacked = {n: np.concatenate([first[n], second[n]]) for n, rows in differ.items() if rows.any()}
+
+    def swapped(self, rows: NDArray[np.intp]) -> tuple[Columns, Columns]:
+        """Both sides after these rows have changed sides."""
+        taken = self.own.copy()
+        taken[:, rows] = self.own[::-1, rows]
+        first, second = (
+            {**side, **{name: column.take(mine, axis=0) for name, column in self.stacked.items()}}
+            for side, mine in zip(self.sides, taken, strict=True)
+        )
+        return first, second
 
 
-def _swapped(
-    first: Columns, second: Columns, columns: Sequence[str], rows: NDArray[np.intp]
-) -> tuple[Columns, Columns]:
-    """Second and first after `rows` of `columns` have changed sides."""
-    one, other = dict(first), dict(second)
-    for name in columns:
-        one[name], other[name] = first[name].copy(), second[name].copy()
-        one[name][rows], other[name][rows] = second[name][rows], first[name][rows]
-    return other, one
+def _unequal(one: np.ndarray, other: np.ndarray) -> NDArray[np.bool_]:
+    unequal = (one != other) & ~((one != one) & (other != other))  # only NaN is no equal of itself
+    return unequal.reshape(len(one), -1).any(axis=1)
 
 
 def mcnemar(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[int, int, float]:
