@@ -23,8 +23,9 @@ from benchkit.compare.items import flips, wins
 from benchkit.compare.junit import junit
 from benchkit.compare.plain import plain
 from benchkit.compare.ranking import tied_groups
-from benchkit.compare.tables import differences_table, lines
+from benchkit.compare.tables import differences_table, lines, verdict
 from benchkit.errors import UsageError
+from benchkit.eval.base import Metric
 from benchkit.experiments.experiment import Experiment, family_of
 from benchkit.provenance.record import describe_file, sealed
 from benchkit.registry import find
@@ -190,6 +191,14 @@ class TestScoresOfTheWholeSet:
         some = Aligned([one, scored(tmp_path, "c", {k: [*v, v[0]] for k, v in columns.items()}, "feature_quality")])
         assert differences(some, (0, 1), [rankme], QUICK)[0].value is None  # theirs are over other items
 
+    def test_what_only_informs_is_not_tested(self, tmp_path: Path):
+        one, other = two(tmp_path, [0.0] * 6, [1.0] * 6)
+        informs = Metric("AP_told", "neither", "", column="AP")
+        found = compared(Aligned([one, other]), [informs, one.family.metrics()[0]], [], QUICK, 0)
+        told, tested = found.pairs[0].differences.values()
+        assert (told.value, told.low, told.p, told.mcnemar, verdict(told)) == (1, 1, None, None, "")
+        assert (tested.p, tested.adjusted, verdict(tested), found.n_tests) == (2 / 64, 2 / 64, "B is better", 1)
+
     def test_holm_is_over_what_has_a_p(self, tmp_path: Path):
         found = difference(*two(tmp_path, [0.0] * 6, [1.0] * 6), "mAP")
         assert found.p == 2 / 64
@@ -280,7 +289,7 @@ class TestTheCommand:
         assert "A is better" in row
         assert "items: 40 that all tags have" in out
         assert "p (Holm): for all 2 tests" in out
-        assert "recall@1 only A 30, only B 0, p <.0001" in out
+        assert "recall@1 A 30, B 0, p <.0001" in out
         assert "recall@5" not in out
         assert run(three, "a", "b", "--metric", "map") == 0
         assert "no difference shown" in capsys.readouterr().out
@@ -290,9 +299,9 @@ class TestTheCommand:
         assert run(tmp_path, "first", "second", "--metric", "mAP") == 0
         out = capsys.readouterr().out
         assert next(line for line in out.splitlines() if "mAP (higher)" in line).split()[-1] == "2"
-        assert "left out, as A or B has no value (see items): mAP 1" in out
+        assert "items left out, as A or B has no value: mAP 1" in out
         assert "drawn and swapped as 2 groups" in out
-        assert "as few as 1 groups" in out
+        assert "fewer than 20 groups (here 1)" in out
 
     def test_more_than_two_are_ranked_and_counted(self, three: Path, capsys: pytest.CaptureFixture):
         assert run(three, "c", "a", "b", "--metric", "mAP") == 0

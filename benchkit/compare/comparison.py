@@ -94,7 +94,7 @@ def compared(
     others = range(1, len(aligned.experiments))
     chance = chance.for_tests(len(others) * sum(each.better != "neither" for each in metrics))
     found = [each for k in others for each in differences(aligned, (0, k), metrics, chance)]
-    found = adjusted([each if each.better != "neither" else dataclasses.replace(each, p=None) for each in found])
+    found = adjusted([_informing(each) if each.better == "neither" else each for each in found])
     pairs = [
         _pair(aligned, k, found[start : start + len(metrics)], n_flips)
         for k, start in zip(others, range(0, len(found), len(metrics)), strict=True)
@@ -117,6 +117,11 @@ def compared(
         endings=[Ending(gate, pair, gate.failure(pair.differences)) for pair in pairs for gate in gates],
         chance=chance,
     )
+
+
+def _informing(difference: Difference) -> Difference:
+    """Without a test: it is no question which is better."""
+    return dataclasses.replace(difference, p=None, mcnemar=None)
 
 
 def _pair(aligned: Aligned, place: int, found: Sequence[Difference], n_flips: int) -> Pair:

@@ -105,14 +105,16 @@ def _about_items(comparison: Comparison) -> Iterator[str]:
     for pair in comparison.pairs:
         odd = [f"{each.metric} {each.n_undefined}" for each in pair.differences.values() if each.n_undefined]
         if odd:
-            yield f"left out, as A or B has no value ({_b(comparison, pair)}): {', '.join(odd)}"
+            yield f"items left out, as A or B has no value{_which(comparison, pair)}: {', '.join(odd)}"
     n_units = min(each.n_units for pair in comparison.pairs for each in pair.differences.values())
     if n_units < FEW:
-        yield f"with as few as {n_units} {'items' if comparison.n_groups is None else 'groups'} intervals are too narrow"
+        units = "items" if comparison.n_groups is None else "groups"
+        yield f"intervals from fewer than {FEW} {units} (here {n_units}) are too narrow"
 
 
-def _b(comparison: Comparison, pair: Pair) -> str:
-    return f"B is {printable(pair.second)}" if len(comparison.pairs) > 1 else "see items"
+def _which(comparison: Comparison, pair: Pair) -> str:
+    """Which pair a line is about, where there are several."""
+    return f" (B is {printable(pair.second)})" if len(comparison.pairs) > 1 else ""
 
 
 def _about_tests(comparison: Comparison) -> Iterator[str]:
@@ -129,10 +131,9 @@ def _about_tests(comparison: Comparison) -> Iterator[str]:
         yield f"no interval and no p, as items do not tell it: {', '.join(dict.fromkeys(untested))}"
     for pair in comparison.pairs:
         tests = [(each.metric, each.mcnemar) for each in pair.differences.values() if each.mcnemar]
-        shown = [f"{name} only A {t.only_first}, only B {t.only_second}, p {_p(t.p)}" for name, t in tests]
+        shown = [f"{name} A {t.only_first}, B {t.only_second}, p {_p(t.p)}" for name, t in tests]
         if shown:
-            which = f" (B is {printable(pair.second)})" if len(comparison.pairs) > 1 else ""
-            yield f"McNemar, exact, items right in one alone{which}: {'; '.join(shown)}"
+            yield f"McNemar's exact test, items that are 1 in one alone{_which(comparison, pair)}: {'; '.join(shown)}"
 
 
 def _about_ranking(comparison: Comparison) -> Iterator[str]:
@@ -154,7 +155,7 @@ def _about_flips(comparison: Comparison, pair: Pair) -> Iterator[str]:
     found = pair.flips
     if found is None:
         return
-    which = f" (B is {printable(pair.second)})" if len(comparison.pairs) > 1 else ""
+    which = _which(comparison, pair)
     for side, items in (("B gains most", found.gained), ("B loses most", found.lost)):
         if items:
             yield f"{side} in {found.column}{which}, A -> B: {', '.join(map(_item, items))}"
