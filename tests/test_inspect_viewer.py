@@ -193,6 +193,16 @@ class TestScatter:
         assert shown == labels[::3]
         assert hand.viewer.scatter.axes.get_xlabel() == "room (100 labels)"
 
+    def test_a_part_that_the_user_chose_stays_until_the_axes_are_others(self, hand: Hand):
+        axes, whole = hand.viewer.scatter.axes, hand.viewer.scatter.axes.get_xlim()
+        axes.set_xlim(1, 2)
+        hand.viewer.act("show_item", item="a/1")
+        hand.viewer.act("toggle", tag="second")
+        assert axes.get_xlim() == (1, 2)
+        hand.viewer.act("toggle", tag="second")
+        hand.viewer.act("order", to="score")
+        assert axes.get_xlim() == whole
+
 
 class TestHover:
     def test_the_nearest_point_is_named_with_lines_to_the_others(self, hand: Hand):
@@ -210,6 +220,7 @@ class TestHover:
 
     def test_pixels_change_without_the_scatter_being_drawn_and_come_back(self, hand: Hand):
         canvas = hand.viewer.scatter.figure.canvas
+        hand.draw()
         drawn = []
         canvas.mpl_connect("draw_event", drawn.append)
         before = np.array(canvas.buffer_rgba())
@@ -222,6 +233,7 @@ class TestHover:
         assert hand.viewer.hover.at is None
 
     def test_far_from_all_points_nothing_is_named(self, hand: Hand):
+        hand.draw()
         (left, low), (right, _) = hand.viewer.scatter.axes.bbox.get_points()
         hand.mouse("motion_notify_event", (left + right) / 2, low + 1)
         assert hand.viewer.hover.at is None
@@ -238,6 +250,7 @@ class TestHover:
         names = [f"i{k:05}" for k in range(5000)]
         random = np.random.default_rng(0)
         hand = Hand([Made(f"tag{k}", {"hit": random.random(5000)}, names) for k in range(20)])
+        hand.draw()
         taken = []
         for place in random.integers(0, 5000, 9).tolist():
             start = time.perf_counter()
@@ -421,12 +434,12 @@ class TestSearchAndSelection:
         assert hand.viewer.frames == {}
 
     def _drag(self, hand: Hand, corners: list[tuple[float, float]]) -> None:
+        hand.draw()
         places = hand.viewer.scatter.axes.transData.transform(corners).tolist()
         hand.mouse("button_press_event", *places[0], button=1)
         for place in places[1:]:
             hand.mouse("motion_notify_event", *place, button=1, buttons=[1])
         hand.mouse("button_release_event", *places[-1], button=1)
-        hand.draw()
 
     def test_a_lasso_selects_the_items_within(self, hand: Hand):
         hand.key("s")

@@ -114,7 +114,6 @@ class Hand:
         self.screen = Screen()
         self.viewer = Viewer(experiments, self.screen, state)
         self.viewer.start()
-        self.draw()
 
     def draw(self) -> None:
         """What an event loop does when it is idle."""
@@ -125,15 +124,16 @@ class Hand:
 
         for key in keys:
             KeyEvent("key_press_event", self.screen.figures[frame].canvas, key)._process()
-        self.draw()
 
     def mouse(self, name: str, x: float, y: float, **more: Any) -> None:
         from matplotlib.backend_bases import MouseEvent
 
+        self.draw()
         MouseEvent(name, self.viewer.scatter.figure.canvas, x, y, **more)._process()
 
     def pixel(self, row: int, item: str) -> tuple[float, float]:
         """Where a point lies on the canvas."""
+        self.draw()
         scatter = self.viewer.scatter
         place = scatter.points[row, self.viewer.aligned.position[item]]
         x, y = scatter.axes.transData.transform(place)
@@ -147,13 +147,12 @@ class Hand:
         x, y = self.pixel(row, item)
         self.mouse("button_press_event", x + 1, y - 1, button=1)
         self.mouse("button_release_event", x + 1, y - 1, button=1)
-        self.draw()
 
     def click_legend(self, tag: str) -> None:
+        self.draw()
         artists = dict(self.viewer.scatter.entries)[tag]
         box = artists[0].get_window_extent()
         self.mouse("button_press_event", (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2, button=1)
-        self.draw()
 
     def texts(self, frame: int) -> str:
         """Everything that a frame says."""

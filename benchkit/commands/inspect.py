@@ -47,15 +47,15 @@ def _run(given: argparse.Namespace) -> int:
 
     experiments = open_experiments(Outputs(given.outputs), given.benchmark, given.tags)
     state = _axes(given, Aligned(experiments))
-    backend = _backend(given)
+    toolkit = _toolkit(given)
     show([{**each.record, "tag": each.tag} for each in experiments], "table")
     _say_items(experiments)
 
     def make_viewer(window: Any, told: Mapping[str, str]) -> Viewer:
         return Viewer(experiments, window, {**state, **told})
 
-    if backend == "desktop":
-        return desktop.show(make_viewer)
+    if toolkit:
+        return desktop.show(make_viewer, toolkit)
     from benchkit.inspect.server import serve
 
     return serve(make_viewer, port=given.port)
@@ -76,20 +76,26 @@ def _axes(given: argparse.Namespace, aligned: Any) -> dict[str, str]:
     return asked
 
 
-def _backend(given: argparse.Namespace) -> str:
-    """Where it is shown; says why where nobody chose."""
+def _toolkit(given: argparse.Namespace) -> str:
+    """The matplotlib backend whose windows are opened, "" for a browser; says why where nobody chose."""
     from benchkit.errors import UsageError
-    from benchkit.inspect.desktop import unavailable
+    from benchkit.inspect.desktop import backend
 
     if given.port is not None and given.backend == "desktop":
         raise UsageError("--port is of the page in a browser: --backend webagg.")
-    if given.backend or given.port is not None:
-        return given.backend or "webagg"
-    if reason := unavailable():
-        say(f"shown in a browser (--backend webagg), since {reason}.")
-        return "webagg"
-    say("shown in windows (--backend desktop); --backend webagg shows it in a browser.")
-    return "desktop"
+    if given.backend == "webagg" or given.port is not None:
+        return ""
+    name, problem = backend()
+    if problem and given.backend:
+        raise UsageError(f"{problem}; or --backend webagg shows it in a browser.")
+    if not given.backend:
+        where = (
+            f"a browser (--backend webagg), since {problem}"
+            if problem
+            else f"windows ({name}), not in a browser (webagg)"
+        )
+        say(f"shown in {where}.")
+    return name
 
 
 def _say_items(experiments: Sequence[Experiment]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from benchkit.commands._shared import say
-from benchkit.errors import UsageError, printable
+from benchkit.errors import printable
 from benchkit.inspect.window import SCATTER
 
 if TYPE_CHECKING:
@@ -24,23 +25,31 @@ TOOLKITS = {  # modules that a backend of matplotlib needs, any of them
     "macosx": ("matplotlib.backends._macosx",),
     "wxagg": ("wx",),
 }
+TRY = """
+import importlib, sys
+from matplotlib.figure import Figure
+importlib.import_module(f"matplotlib.backends.backend_{sys.argv[1]}").FigureCanvas.new_manager(Figure(), 1)
+"""
+PATIENCE = 30  # seconds
 INSTALL = "pip install PySide6-Essentials (Qt), or your system's package of Tk (Debian: apt install python3-tk)"
 
 
-def unavailable() -> str:
-    """Why no window can be opened here; "" where one can."""
+def backend() -> tuple[str, str]:
+    """The matplotlib backend by which a window can be opened here, or "" and why there is none.
+
+    The one that $MPLBACKEND names is tried first, then those of `TOOLKITS`, each in a process of its own: Qt ends its process
+    where a library of the system is missing.
+    """
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        return "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
-    if toolkit() is None:
-        return f"no toolkit for windows is installed: {INSTALL}"
-    return ""
-
-
-def toolkit() -> str | None:
-    """The backend of matplotlib whose toolkit is installed: the one that $MPLBACKEND names, else the first."""
+        return "", "there is no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
     wanted = os.environ.get("MPLBACKEND", "").lower()
-    fitting = [name for name, modules in TOOLKITS.items() if any(_is_there(each) for each in modules)]
-    return wanted if wanted in fitting else next(iter(fitting), None)
+    installed = [name for name, modules in TOOLKITS.items() if any(_is_there(each) for each in modules)]
+    failed = []
+    for name in sorted(installed, key=lambda name: name != wanted):
+        if (problem := _problem(name)) is None:
+            return name, ""
+        failed.append(f"{name}: {problem}")
+    return "", f"no window can be opened ({'; '.join(failed) or 'no toolkit for windows is installed'}): {INSTALL}"
 
 
 def _is_there(module: str) -> bool:
@@ -48,6 +57,20 @@ def _is_there(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # the package above it is missing
         return False
+
+
+def _problem(name: str) -> str | None:
+    """Why a backend opens no window; None where it does."""
+    try:
+        tried = subprocess.run([sys.executable, "-c", TRY, name], capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return f"it did not answer within {PATIENCE} s"
+    lines = [line for line in tried.stderr.splitlines() if line.strip()]
+    return (
+        None
+        if tried.returncode == 0
+        else printable(lines[0 if tried.returncode < 0 else -1] if lines else "it failed", 200)
+    )
 
 
 class DesktopWindow:
@@ -98,22 +121,9 @@ class DesktopWindow:
             self.close(other)
 
 
-def show(make_viewer: Callable[[DesktopWindow, Mapping[str, str]], Viewer]) -> int:
-    """Open a viewer and wait until its scatter is closed; returns the exit status.
-
-    Raises:
-        UsageError: no window can be opened.
-    """
-    if reason := unavailable():
-        raise UsageError(f"{reason}; or --backend webagg shows it in a browser.")
-    try:
-        backend = importlib.import_module(f"matplotlib.backends.backend_{toolkit()}")
-        window = DesktopWindow(backend.FigureCanvas)
-        make_viewer(window, {}).start()
-        manager = window.managers[SCATTER]
-    except (ImportError, RuntimeError) as error:  # of the toolkit; Tk's own is a RuntimeError by another name
-        raise UsageError(
-            f"no window can be opened ({toolkit()}: {error}): --backend webagg shows it in a browser."
-        ) from error
-    manager.start_main_loop()
+def show(make_viewer: Callable[[DesktopWindow, Mapping[str, str]], Viewer], name: str) -> int:
+    """Open a viewer and wait until its scatter is closed; returns the exit status. `name`: as `backend` gives it."""
+    window = DesktopWindow(importlib.import_module(f"matplotlib.backends.backend_{name}").FigureCanvas)
+    make_viewer(window, {}).start()
+    window.managers[SCATTER].start_main_loop()
     return 0

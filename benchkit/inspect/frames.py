@@ -46,7 +46,7 @@ class ItemFrame:
             UsageError: there is no such item.
         """
         if item not in self.aligned.position:
-            raise UsageError(f"no experiment has an item {printable(item)!r}.")
+            raise UsageError(f"no experiment has an item {item!r}.")
         self.item = item
         self.figure.clear()
         rows = [row for row, tag in enumerate(self.aligned.tags) if tag not in view.hidden]

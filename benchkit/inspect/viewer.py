@@ -117,7 +117,7 @@ class Viewer:
 
     def _act(self, action: str, values: Mapping[str, str]) -> None:
         if action not in self._actions:
-            raise UsageError(f"there is no action {printable(action, 40)!r}; there are {', '.join(self._actions)}.")
+            raise UsageError(f"there is no action {action[:40]!r}; there are {', '.join(self._actions)}.")
         self._actions[action](**values)
         self.window.changed()
 
@@ -168,7 +168,7 @@ class Viewer:
         self._draw()
         self.hover.prepare()
         toolbar = getattr(self.scatter.figure.canvas.manager, "toolbar", None)
-        if toolbar is not None:
+        if toolbar is not None and not self.scatter.zoomed:
             toolbar.update()  # its way back leads to other axes
         self.scatter.figure.canvas.draw_idle()
 
@@ -195,7 +195,7 @@ class Viewer:
 
     def _act_toggle(self, tag: str) -> None:
         if tag not in self.aligned.tags:
-            raise UsageError(f"there is no experiment {printable(tag)!r}.")
+            raise UsageError(f"there is no experiment {tag!r}.")
         self.view.hidden ^= {tag}
         self.redraw()
         self.desk.draw()
@@ -250,7 +250,7 @@ def _chosen(known: Sequence[str], now: str, to: str, step: str) -> str:
         UsageError: it is not known.
     """
     if to and to not in known:
-        raise UsageError(f"there is no {printable(to, 80)!r}; there are {', '.join(map(printable, known))}.")
+        raise UsageError(f"there is no {to[:80]!r}; there are {', '.join(map(printable, known))}.")
     return to or known[(known.index(now) + int(step)) % len(known)]
 
 
