@@ -5,6 +5,8 @@ examples:
   python -m benchkit.export --conf my_model.yaml --benchmark classification retrieval data.root=photos
   python -m benchkit.export --conf vit_small --benchmark retrieval --random --limit 200
   python -m benchkit.export --benchmark classification --help     (its data layout, keys and metrics)
+  torchrun --nproc-per-node=8 -m benchkit.export --conf vit_small --benchmark imagenette
+  python -m benchkit.export --conf vit_small --benchmark imagenette --launcher slurm --jobs 8 --slurm partition=gpu gpus=1
 """
 
 from __future__ import annotations
@@ -36,6 +38,14 @@ def add_export_flags(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--shard", metavar="I/N", help="do the I-th of N shares, counted from 0 (default: as torchrun or SLURM say)"
     )
+    made.add_argument(
+        "--launcher", choices=("local", "slurm"), help="do all shares as jobs: on this machine, or by SLURM"
+    )
+    made.add_argument("--jobs", type=int, metavar="N", help="with --launcher: shares of each conf; local: N at a time")
+    made.add_argument(
+        "--slurm", nargs="+", action="extend", default=[], metavar="KEY=VALUE",
+        help="of each job: partition, time, gpus, mem, cpus, account, qos, array_parallelism ...",
+    )  # fmt: skip
     made.add_argument("--finish", action="store_true", help="forward nothing; finish tags whose images are all banked")
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     made.add_argument("--records", metavar="FILE.jsonl", help="append each record as a line")
@@ -77,26 +87,48 @@ def benchmark_help(made: Parser, names: Sequence[str]) -> int:
 
 
 def run_export(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]]]:
-    """Export every conf on every benchmark; returns the worst status, and (conf, outcome) of what did not fail.
+    """Export every conf on every benchmark, here or as jobs; returns the worst status, and conf and outcome of what did not fail.
 
     Settings among the names are moved to `given.settings`.
     """
-    from benchkit.errors import UsageError
-    from benchkit.export import export
-    from benchkit.export.job import Outcome
+    check_names(given)
+    if given.launcher:
+        from benchkit.commands._launching import launched
 
-    given.settings = take_settings(given.conf, given.benchmark) + given.settings
+        return launched(given)
+    return _exported(given)
+
+
+def check_names(given: argparse.Namespace) -> None:
+    """Move settings to `given.settings`.
+
+    Raises:
+        UsageError: something is missing, or excludes something else.
+    """
+    from benchkit.errors import UsageError
+
+    misplaced = [word for word in given.slurm if word.startswith(_SECTIONS)]
+    given.slurm = [word for word in given.slurm if word not in misplaced]
+    given.settings = take_settings(given.conf, given.benchmark) + misplaced + given.settings
     if not given.conf or not given.benchmark:
         raise UsageError(
             "say which model and what to measure: --conf NAME --benchmark NAME; `benchkit list` shows both."
         )
-    misplaced = next((n for n in (*given.benchmark, *given.conf) if n.startswith(_SECTIONS)), None)
-    if misplaced:
-        raise UsageError(f"{misplaced} is a setting without a value: settings are key=value, {misplaced}=VALUE.")
+    for word in (*given.benchmark, *given.conf):
+        if word.startswith(_SECTIONS):
+            raise UsageError(f"{word} is a setting without a value: settings are key=value, {word}=VALUE.")
     if given.random and given.checkpoint:
         raise UsageError("--random takes random weights and --checkpoint those of a file: leave one out.")
     if given.tag and len(given.conf) > 1:
         raise UsageError("--tag names one experiment, and several confs were given: leave --tag out.")
+    if not given.launcher and (given.jobs is not None or given.slurm):
+        raise UsageError("--jobs and --slurm belong to --launcher local or --launcher slurm: name it.")
+
+
+def _exported(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]]]:
+    from benchkit.export import export
+    from benchkit.export.job import Outcome
+
     worst, outcomes = 0, []
     for conf in given.conf:
         ends = export(
@@ -110,6 +142,23 @@ def run_export(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]
             else:
                 worst = max(worst, failed(end, given.traceback))
     return worst, outcomes
+
+
+def share_of(argv: Sequence[str]) -> tuple[int, list[tuple[str, Outcome]]]:
+    """An export in a job of a launcher: its exit status, and conf and outcome of every tag that did not fail."""
+    prog = "python -m benchkit.export"
+    made = parser(prog, __doc__)
+    add_export_flags(made)
+    given = parse(made, argv)
+    given.command = shlex.join([*prog.split(), *argv])
+    outcomes: list[tuple[str, Outcome]] = []
+
+    def work() -> int:
+        worst, ends = run_export(given)
+        outcomes.extend(ends)
+        return report(worst, ends, given)
+
+    return guarded(work, given.traceback, given.command), outcomes
 
 
 def report(worst: int, outcomes: Sequence[tuple[str, Outcome]], given: argparse.Namespace) -> int:
