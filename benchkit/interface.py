@@ -13,6 +13,7 @@ from benchkit.eval._evaluation import Evaluation
 from benchkit.export import export
 from benchkit.export.job import Outcome
 from benchkit.registry import Component, find
+from benchkit.trust import everything
 
 
 def run(
@@ -29,6 +30,7 @@ def run(
     outputs: str | Path | None = None,
     overwrite_eval: bool = False,
     records: str | Path | None = None,
+    trust: bool = False,
     **options: Any,
 ) -> Evaluation:
     """Export one model on one benchmark and score it.
@@ -43,6 +45,7 @@ def run(
         feature_fn: called with the images (or the module and the images) in place of the module's forward.
         arguments: `key=value` settings, as on the command line; outputs: outputs folder.
         overwrite_eval, records: as of `benchkit.eval.evaluate`.
+        trust: import the code that a conf from elsewhere names by dotted paths.
         options: further arguments of `benchkit.export.export` (limit, random, overwrite, checkpoint ...).
 
     Returns:
@@ -60,10 +63,11 @@ def run(
     else:
         tag = tag or type(model).__name__
         given += _module_settings(**said)
-    with _modes_kept(model):
-        ends = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)
     how: dict[str, Any] = {"outputs": outputs, "conf": conf, "overwrite_eval": overwrite_eval, "records": records}
-    first, *_ = [_evaluated(end, given, how) for end in ends]
+    with everything(trust):
+        with _modes_kept(model):
+            ends = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)
+        first, *_ = [_evaluated(end, given, how) for end in ends]
     return first
 
 
@@ -125,11 +129,16 @@ def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def load(benchmark: str, tag: str, outputs: str | Path | None = None) -> Evaluation:
+def load(benchmark: str, tag: str, outputs: str | Path | None = None, *, trust: bool = False) -> Evaluation:
     """Scores of a tag from its files; evaluates it first if that has not been done.
+
+    Args:
+        benchmark, tag, outputs: name it.
+        trust: import the code that its record names by dotted paths.
 
     Raises:
         UsageError: nothing was exported under this tag.
         RunError: a file is missing or damaged.
     """
-    return evaluate(benchmark, tag, outputs=outputs)
+    with everything(trust):
+        return evaluate(benchmark, tag, outputs=outputs)

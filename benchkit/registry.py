@@ -15,6 +15,7 @@ import inspect
 import pkgutil
 from typing import Any
 
+from benchkit import trust
 from benchkit.errors import UsageError
 
 KINDS = ("datasets", "backbones", "heads", "estimators", "eval")
@@ -96,8 +97,10 @@ def import_dotted(path: str) -> Any:
     """Import `package.module`, or the attribute after the last importable module of `path`.
 
     Raises:
-        UsageError: nothing can be imported from the path; says which part is missing.
+        UsageError: nothing can be imported from the path; says which part is missing. Or a file named it, and it may be a
+            stranger's (`benchkit.trust`).
     """
+    trust.refuse_foreign(path)
     parts = path.split(".")
     for cut in range(len(parts), 0, -1):
         module_name = ".".join(parts[:cut])

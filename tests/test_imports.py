@@ -17,7 +17,7 @@ from benchkit.__main__ import names as command_names
 
 PACKAGE = Path(benchkit.__file__).parent
 LEVELS = (
-    ("conf", "registry", "settings", "errors", "allocation", "geometry", "metrics", "provenance"),
+    ("conf", "registry", "settings", "errors", "trust", "allocation", "geometry", "metrics", "provenance"),
     ("store", "features", "preprocess", "images", "progress", "render", "viz", "duplicates"),
     ("datasets", "backbones", "heads", "estimators"),
     ("eval",),

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from benchkit import trust
 from benchkit.commands._signals import INTERRUPTED, stoppable
 from benchkit.errors import BenchkitError
 
@@ -29,6 +30,9 @@ def parser(prog: str, text: str | None, epilog: str = "") -> Parser:
     shape = argparse.RawDescriptionHelpFormatter
     made = Parser(prog=prog, description=text, epilog=epilog, formatter_class=shape, allow_abbrev=False)
     made.add_argument("--traceback", action="store_true", help="show where in the code an error arose")
+    made.add_argument(
+        "--trust", action="store_true", help="import the code that files from elsewhere name by dotted paths"
+    )
     return made
 
 
@@ -40,6 +44,9 @@ def parse(made: Parser, argv: Sequence[str]) -> argparse.Namespace:
         made.error(f"unrecognized arguments: {' '.join(odd or rest)}")
     if rest:
         given.settings = [*given.settings, *rest]
+    trust.begin(given.trust)
+    for named in (getattr(given, "benchmark", None), getattr(given, "benchmarks", None)):
+        trust.typed(*([named] if isinstance(named, str) else named or []))
     return given
 
 

@@ -149,11 +149,12 @@ def _extra(component: Component) -> str:
 
 def describe(name: str) -> str:
     """Layout, keys with defaults, metrics with directions and source of one benchmark."""
-    from benchkit import registry
+    from benchkit import registry, trust
     from benchkit.conf.find import find_benchmark
     from benchkit.conf.merge import default_layers, merge
     from benchkit.errors import UsageError
 
+    trust.typed(name)
     found = find_benchmark(name)
     family = registry.find("eval", found.family)
     if not hasattr(family.build, "folder"):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit import registry
+from benchkit import registry, trust
 from benchkit.conf.find import BenchmarkConf, benchmark_names, data_folder, find_benchmark, find_conf
 from benchkit.conf.layers import Layer, plain_layer, read_arguments, read_yaml
 from benchkit.conf.merge import COMPONENTS, Merged, default_layers, folder_layer, merge
@@ -106,10 +106,12 @@ def build(
         UsageError: anything that is wrong with one of them; names the file and line or the command line.
     """
     components = components or {}
+    trust.typed(benchmark)
+    given = read_arguments(arguments)
     found, family = _family(benchmark, components)
     path = None if conf is None else find_conf(conf)
     layer = Layer({}, {}) if path is None else read_yaml(path)
-    users = user_layers(layer, read_arguments(arguments), found.name)
+    users = user_layers(layer, given, found.name)
     defaults = default_layers(found, family)
     folder = folder_layer((defaults[1], *users), getattr(family.build, "folder", "image_folder"))
     named = plain_layer(_named(components), "the given component")

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from benchkit import trust
 from benchkit.conf.values import Plain
 from benchkit.errors import UsageError
 
@@ -68,6 +69,7 @@ def read_arguments(arguments: Sequence[str]) -> Layer:
         if not equals or not all(part.strip() == part and part for part in parts):
             raise UsageError(f"argument {argument!r}: settings are given as key=value, for example data.size=224.")
         _refuse_resolver(argument, f"argument {argument!r}")
+        trust.typed_setting(key, text)
         _assign(layer, parts, Plain(text), argument)
     return layer
 
@@ -94,7 +96,8 @@ def read_yaml(path: str | Path) -> Layer:
 
     Raises:
         UsageError: not readable, not UTF-8, no YAML, not a mapping, a key twice, a tag or merge key, a resolver
-            (`${name:...}`), or more than MAX_NODES values once its aliases are followed.
+            (`${name:...}`), or more than MAX_NODES values once its aliases are followed; a dotted path in a conf from
+            elsewhere (`benchkit.trust`).
     """
     path = Path(path)
     text = _text(path)
@@ -157,6 +160,7 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, key, depth + 1) for each in node.value]
         assert isinstance(node, yaml.ScalarNode)
+        trust.named_in_conf(self.path, key, node.value, self.where(node))
         return self.scalar(node)
 
     def mapping(self, node: yaml.MappingNode, prefix: str, depth: int) -> dict[str, Any]:
@@ -167,6 +171,8 @@ class _Reader:
                 first = self.sources[prefix + key]
                 raise UsageError(f"{prefix}{key} ({self.where(key_node)}): this key is given twice, first at {first}.")
             self.sources[prefix + key] = self.where(key_node)
+            if prefix == "benchmarks.":
+                trust.named_in_conf(self.path, prefix + key, key, self.where(key_node))
             values[key] = self.value(value_node, prefix + key, depth + 1)
         return values
 

@@ -43,7 +43,9 @@ def evaluate(
         UsageError: nothing was exported under this tag; settings that are wrong, or other than the scores were made with.
         RunError: a file is missing, damaged, or does not belong to the others.
     """
+    from benchkit import trust
     from benchkit.eval._evaluation import evaluate_folder
     from benchkit.store.outputs import Outputs
 
+    trust.typed(benchmark)
     return evaluate_folder(Outputs(outputs), benchmark, tag, conf, arguments, overwrite_eval, records)

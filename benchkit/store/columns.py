@@ -16,6 +16,7 @@ import numpy as np
 
 from benchkit.errors import UsageError
 
+PARTS = ("values", "offsets", "shapes")  # of a field whose shape varies
 _HELD = 1024  # arrays gathered before they are written,
 _HELD_BYTES = 1 << 24  # or so many bytes of them
 
@@ -149,7 +150,7 @@ def _write_values(values: h5py.Dataset, ragged: Ragged, shapes: np.ndarray, offs
 
 def datasets(node: h5py.Dataset | h5py.Group) -> list[h5py.Dataset]:
     """The HDF5 datasets that hold a column."""
-    return [node] if isinstance(node, h5py.Dataset) else [node[part] for part in ("values", "offsets", "shapes")]
+    return [node] if isinstance(node, h5py.Dataset) else [node[part] for part in PARTS]
 
 
 def is_text(dtype: np.dtype) -> bool:

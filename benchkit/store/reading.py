@@ -16,21 +16,27 @@ import h5py
 import numpy as np
 
 from benchkit.store import columns as layout
+from benchkit.store import foreign
 
+MOST_AXES = 32  # of an array
 STEP = 1 << 20  # bytes read and summed at a time: they are still in the processor's cache when they are summed
 
 Broken = Callable[[int], Exception]  # row -> the error that names it
 
 
 class Extent:
-    """The bytes of one HDF5 dataset."""
+    """The bytes of one HDF5 dataset.
+
+    Raises:
+        foreign.Refused: they lie elsewhere, or not as benchkit writes them.
+    """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
         self.dtype: np.dtype = dataset.dtype
         self.shape: tuple[int, ...] = dataset.shape
         self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
         self._dataset: h5py.Dataset | None = dataset
-        self._offset = dataset.id.get_offset()  # None where nothing is stored, or not in one piece
+        self._offset = foreign.place(dataset)  # None where nothing is stored
         self._descriptor: int | None = dataset.file.id.get_vfd_handle()
         self._path: str = dataset.file.filename
 
@@ -42,16 +48,14 @@ class Extent:
         """
         if not rows.size:
             return
-        if self._descriptor is None or self._dataset is None:
-            descriptor = os.open(self._path, os.O_RDONLY)
-            try:
-                self._read(descriptor, rows, start)
-            finally:
-                os.close(descriptor)
-        elif self._offset is None:
-            self._dataset.read_direct(rows, np.s_[start : start + len(rows)])
-        else:
+        if self._descriptor is not None:
             self._read(self._descriptor, rows, start)
+            return
+        descriptor = os.open(self._path, os.O_RDONLY)
+        try:
+            self._read(descriptor, rows, start)
+        finally:
+            os.close(descriptor)
 
     def _read(self, descriptor: int, rows: np.ndarray, start: int) -> None:
         view = rows.reshape(-1).view(np.uint8).data
@@ -66,6 +70,11 @@ class Extent:
         """From now on open the file for each reading: HDF5 may close it."""
         self._dataset = self._descriptor = None
 
+    @property
+    def bytes(self) -> int:
+        """Of all rows."""
+        return self.row_bytes * self.shape[0]
+
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Unchecked rows start..stop."""
         rows = np.empty((stop - start, *self.shape[1:]), self.dtype)
@@ -77,15 +86,20 @@ class RowsReader:
     """A column of fixed shape."""
 
     def __init__(self, node: h5py.Dataset, sums: h5py.Dataset, broken: Broken) -> None:
-        self.extent = Extent(node)
+        self.extent, self._sums = Extent(node), Extent(sums)
         self.dtype = self.extent.dtype
         self.shape: tuple[int, ...] | None = self.extent.shape[1:]
-        self._sums, self._broken = sums, broken
+        self._broken = broken
+        self.extents = (self.extent, self._sums)
+
+    def fits(self, count: int) -> bool:
+        """Whether there are as many rows and checksums as items."""
+        return self.extent.shape[:1] == (count,) and _are_sums(self._sums, count)
 
     @cached_property
     def sums(self) -> np.ndarray:
         """Stored row checksums, uint32 (N,)."""
-        return self._sums[:]
+        return self._sums.rows(0, self._sums.shape[0])
 
     def block(self, start: int, stop: int) -> np.ndarray:
         """Checked rows start..stop: (stop - start, *shape)."""
@@ -101,8 +115,9 @@ class RowsReader:
 
     def detach(self) -> None:
         """Keep what is small, so that HDF5 may close the file."""
-        self._sums = self.sums
-        self.extent.detach()
+        _ = self.sums
+        for extent in self.extents:
+            extent.detach()
 
     @property
     def rows_per_step(self) -> int:
@@ -123,14 +138,23 @@ class RaggedReader:
     shape: tuple[int, ...] | None = None
 
     def __init__(self, node: h5py.Group, sums: h5py.Dataset, broken: Broken) -> None:
-        self._values, self._offsets, self._shapes = (Extent(part) for part in layout.datasets(node))
+        parts = (foreign.dataset(node, name) for name in layout.PARTS)
+        self._values, self._offsets, self._shapes = map(Extent, parts)
+        self._sums = Extent(sums)
         self.dtype = self._values.dtype
-        self._sums, self._broken = sums, broken
+        self._broken = broken
+        self.extents = (self._values, self._offsets, self._shapes, self._sums)
+
+    def fits(self, count: int) -> bool:
+        """Whether there are as many shapes, offsets and checksums as items."""
+        places = self._offsets.shape == (count + 1,) and self._offsets.dtype == np.int64 == self._shapes.dtype
+        shapes = len(self._shapes.shape) == 2 and self._shapes.shape[0] == count and self._shapes.shape[1] <= MOST_AXES
+        return places and shapes and len(self._values.shape) == 1 and _are_sums(self._sums, count)
 
     @cached_property
     def sums(self) -> np.ndarray:
         """Stored checksums per item, over shape and values, uint32 (N,)."""
-        return self._sums[:]
+        return self._sums.rows(0, self._sums.shape[0])
 
     @cached_property
     def shapes(self) -> np.ndarray:
@@ -144,8 +168,8 @@ class RaggedReader:
 
     def detach(self) -> None:
         """Keep what is small, so that HDF5 may close the file."""
-        self._sums, _, _ = self.sums, self.shapes, self.offsets
-        for extent in (self._values, self._offsets, self._shapes):
+        _ = self.sums, self.shapes, self.offsets
+        for extent in self.extents:
             extent.detach()
 
     def item(self, row: int) -> np.ndarray:
@@ -158,7 +182,14 @@ class RaggedReader:
         values = self._values.rows(start, stop)
         if layout.ragged_sum(values, shape) != self.sums[row]:
             raise self._broken(row)
-        return values.reshape(shape)
+        try:
+            return values.reshape(shape)
+        except ValueError:  # (0, 10**18): numpy has no such arrays
+            raise self._broken(row) from None
+
+
+def _are_sums(sums: Extent, count: int) -> bool:
+    return sums.shape == (count,) and sums.dtype == np.uint32
 
 
 Reader = RowsReader | RaggedReader

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.errors import RunError, UsageError
+from benchkit.errors import RunError, UsageError, printable, reason
+from benchkit.provenance import strict
 
 MAGIC = b"BENCHKIT"
 _FOOTER = len(MAGIC) + 8 + 4  # magic, length of the trailer, checksum of the trailer
@@ -55,9 +56,11 @@ def verify(path: Path, kind: str | None = None, version: int | None = None) -> d
         raise UsageError(
             f"{path} has format version {trailer['version']}; this benchkit reads up to {version}. Update benchkit."
         )
-    if kind is not None and trailer["kind"] != kind:
-        raise RunError(f"{path} holds {trailer['kind']}, where {kind} belong: it is another file under this name.")
-    if trailer["crc32"] != _structure_sum(path, trailer):
+    if kind is not None and trailer.get("kind") != kind:
+        raise RunError(f"{path} holds {printable(trailer.get('kind'), 40)}, where {kind} belong: it is another file under this name.")
+    if not _are_apart(trailer.get("checked"), trailer["size"]) or not isinstance(trailer.get("kind"), str):
+        raise RunError(f"{path} is no benchkit file: its seal speaks of ranges that it cannot have. {MEND}")
+    if trailer.get("crc32") != _structure_sum(path, trailer):
         raise RunError(f"{path} is damaged: its structure does not match its checksum. {MEND}")
     return trailer
 
@@ -88,10 +91,36 @@ def _trailer(path: Path) -> dict[str, Any]:
         raise RunError(f"{path} cannot be read: {error.strerror or error}.") from error
     if not complete or zlib.crc32(text) != int.from_bytes(footer[16:], "little"):
         raise RunError(f"{path} is damaged or no benchkit file: its closing seal is missing or broken. {MEND}")
-    trailer: dict[str, Any] = json.loads(text)
+    trailer = _parsed(path, text)
     if trailer["size"] + length + _FOOTER != size:
         raise RunError(f"{path} is damaged: it has {size} bytes, not the {trailer['size'] + length + _FOOTER} written.")
     return trailer
+
+
+def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+    """What a trailer says: a checksum that fits is no proof that benchkit wrote it.
+
+    Raises:
+        RunError: it is none of ours.
+    """
+    try:
+        trailer = strict.parse(text)
+        good = all(type(trailer[key]) is int for key in ("version", "size"))
+    except (ValueError, TypeError, KeyError) as error:
+        raise RunError(f"{path} is no benchkit file: its seal cannot be read ({reason(error)}). {MEND}") from error
+    if not good:
+        raise RunError(f"{path} is no benchkit file: its seal tells no version and size. {MEND}")
+    return dict(trailer)
+
+
+def _are_apart(ranges: Any, size: int) -> bool:
+    """Whether these are ranges (offset, length) one behind the other within so many bytes."""
+    if not isinstance(ranges, list) or not all(isinstance(each, list) and len(each) == 2 for each in ranges):
+        return False
+    if not all(type(number) is int and number >= 0 for each in ranges for number in each):
+        return False
+    begins, ends = [*(o for o, _ in ranges), size], [0, *(o + n for o, n in ranges)]
+    return all(end <= begin for begin, end in zip(begins, ends, strict=True))
 
 
 def _sum_outside(path: Path, size: int, checked: Sequence[Range]) -> int:

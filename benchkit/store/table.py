@@ -23,9 +23,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from benchkit.errors import RunError
+from benchkit.errors import RunError, reason
+from benchkit.provenance import strict
 from benchkit.store import columns as layout
-from benchkit.store import seal
+from benchkit.store import foreign, seal
 from benchkit.store.columns import Column
 from benchkit.store.files import replacing
 from benchkit.store.reading import RaggedReader, Reader, RowsReader, reader
@@ -89,12 +90,9 @@ def _ranges(file: h5py.File) -> list[seal.Range]:
 
 
 def _paths(file: h5py.File) -> list[str]:
-    """What has checksums: names, columns, whole arrays, meta. Opens no object, which would take milliseconds."""
-    below: list[str] = []
-    file["crc"].visit(below.append)
-    groups = {path.rsplit("/", 1)[0] for path in below if "/" in path}
-    groups |= {path[:i] for path in groups for i, letter in enumerate(path) if letter == "/"}
-    return sorted(path for path in below if path not in groups)
+    """What has checksums: names, columns, whole arrays, meta. Opens no data set, which would take milliseconds."""
+    sums = foreign.node(file, "crc")
+    return foreign.paths(sums) if isinstance(sums, h5py.Group) else []
 
 
 class Table:
@@ -112,13 +110,17 @@ class Table:
         with self._reading():
             self._file = h5py.File(path, "r", locking="best-effort")
             self._paths = _paths(self._file)
+            self._left = path.stat().st_size  # bytes that columns may claim, all together
         self.columns = [k for k in self._paths if k not in ("names", "meta") and not k.startswith("whole/")]
         self.names = self._names()
 
     @cached_property
     def position(self) -> dict[str, int]:
         """Row of each name."""
-        return {name: i for i, name in enumerate(self.names)}
+        rows = {name: i for i, name in enumerate(self.names)}
+        if len(rows) < len(self.names):
+            raise RunError(f"{self.path} names an item twice: it is no file of benchkit's. {seal.MEND}")
+        return rows
 
     def __enter__(self) -> Table:
         return self
@@ -148,6 +150,8 @@ class Table:
     def _reading(self) -> Iterator[None]:
         try:
             yield
+        except (foreign.Refused, KeyError, UnicodeDecodeError, RuntimeError) as error:  # h5py raises them of odd structures
+            raise RunError(f"{self.path} is no file as benchkit writes it: {reason(error)}. {seal.MEND}") from error
         except BlockingIOError as error:
             raise RunError(f"{self.path} is being written by another process. Close it, or wait and retry.") from error
         except OSError as error:
@@ -155,22 +159,42 @@ class Table:
 
     def _names(self) -> list[str]:
         with self._reading():
-            raw = self._file["names"][:]
-            sums = self._file["crc/names"][:]
-        broken = np.flatnonzero(layout.row_sums(raw) != sums)
-        if len(broken):
-            shown = raw[broken[0]].decode(errors="replace")
-            raise RunError(
-                f"{self.path}: the name of item row {broken[0]} is damaged (it reads {shown!r}). {seal.MEND}"
-            )
-        return [name.decode() for name in raw.tolist()]
+            found = self._opened("names", None)
+            raw = found.extent.rows(0, found.extent.shape[0])
+            broken = np.flatnonzero(layout.row_sums(raw) != found.sums)
+            if len(broken):
+                shown = raw[broken[0]].decode(errors="replace")
+                raise RunError(
+                    f"{self.path}: the name of item row {broken[0]} is damaged (it reads {shown!r}). {seal.MEND}"
+                )
+            return [name.decode() for name in raw.tolist()]
 
     def _reader(self, path: str) -> Reader:
         if path not in self._readers:
-            node = self.node(path)
+            if path not in self._paths:
+                raise RunError(f"{self.path} has no {path!r}; it has {', '.join(self.columns)}.")
+            if not self._file:
+                raise ValueError(f"{self.path} is closed")
+            count = 1 if path == "meta" or path.startswith("whole/") else len(self.names)
             with self._reading():
-                self._readers[path] = reader(node, self._file[f"crc/{path}"], lambda row: self._damaged(path, row))
+                self._readers[path] = self._opened(path, count)
         return self._readers[path]
+
+    def _opened(self, path: str, count: int | None) -> Any:
+        """The reader of a column with so many rows; None: of the names, however many they are.
+
+        Raises:
+            foreign.Refused: it has others, or columns claim more bytes than the file has.
+        """
+        sums = foreign.dataset(self._file, f"crc/{path}")
+        found = reader(foreign.node(self._file, path), sums, lambda row: self._damaged(path, row))
+        text = count is None and isinstance(found, RowsReader) and found.dtype.kind == "S" and found.shape == ()
+        if not (found.fits(count) if count is not None else text and found.fits(found.extents[0].shape[0])):
+            raise foreign.Refused(f"{path} does not have a row, and a checksum, for every item")
+        self._left -= sum(extent.bytes for extent in found.extents)
+        if self._left < 0:
+            raise foreign.Refused("its columns claim more bytes than it has")
+        return found
 
     def _damaged(self, path: str, row: int) -> RunError:
         whole = path == "meta" or path.startswith("whole/")
@@ -208,7 +232,7 @@ class Table:
         if not self._file:
             raise ValueError(f"{self.path} is closed")
         with self._reading():
-            return self._file[column]
+            return foreign.node(self._file, column)
 
     def read(self, column: str) -> Any:
         """A whole checked column: array (N, ...), list of arrays where shapes vary, list of str for text."""
@@ -223,7 +247,7 @@ class Table:
             raise ValueError(f"{column} has no fixed shape: read its items")
         with self._reading():
             rows = found.block(start, stop)
-        return [r.decode() for r in rows.tolist()] if layout.is_text(rows.dtype) else rows
+            return [r.decode() for r in rows.tolist()] if layout.is_text(rows.dtype) else rows
 
     def blocks(self, column: str, size: int | None = None) -> Iterator[Any]:
         """Checked blocks of a fixed-shape column, in order; `size` rows each (default: about one megabyte)."""
@@ -250,7 +274,7 @@ class Table:
         found = self._reader(column)
         with self._reading():
             values: list[Any] = [found.item(row) for row in rows]
-        return [v.decode() for v in values] if layout.is_text(found.dtype) else values
+            return [v.decode() for v in values] if layout.is_text(found.dtype) else values
 
     @property
     def whole(self) -> list[str]:
@@ -264,4 +288,10 @@ class Table:
     @property
     def meta(self) -> dict[str, Any]:
         """The checked facts that hold for all items."""
-        return json.loads(self.item("meta", 0).tobytes())
+        try:
+            facts = strict.parse(self.item("meta", 0).tobytes())
+        except ValueError as error:
+            raise RunError(f"{self.path}: its meta cannot be read ({reason(error)}). {seal.MEND}") from error
+        if not isinstance(facts, dict):
+            raise RunError(f"{self.path}: its meta is {type(facts).__name__}, not keys with values. {seal.MEND}")
+        return facts
