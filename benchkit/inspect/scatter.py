@@ -36,6 +36,7 @@ class Scatter:
         means: of the scores on y (else on x) of each experiment, NaN where there are none; None without scores.
         entries: of the legend: tag, and what is drawn for it.
         overlay: the help, visible or not.
+        zoomed: whether a part is shown that the user chose; it stays so while the axes are the same.
         colours: of each experiment, as #rrggbb.
     """
 
@@ -54,7 +55,7 @@ class Scatter:
         wheel = colormaps["tab10" if len(aligned.tags) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
         self.colours = [to_hex(wheel[row % len(wheel)]) for row in range(len(aligned.tags))]
         self.entries: list[tuple[str, list[Any]]] = []
-        self._said = ""
+        self._said, self._what, self._whole, self.zoomed = "", "", self._limits(), False
 
     def draw(self, view: View, order: Sequence[int], marked: dict[str, Iterable[str]]) -> None:
         """Draw anew.
@@ -68,6 +69,8 @@ class Scatter:
         shown = np.array([tag not in view.hidden for tag in self.aligned.tags])
         defined = ~(np.isnan(self.x.values) | np.isnan(self.y.values)) & shown[:, None]
         self.points = np.where(defined[..., None], np.stack([self.x.values, self.y.values], axis=2), np.nan)
+        part, what = self._limits(), f"{view.x} {view.y} {view.diff_only} {view.order}"
+        self.zoomed = what == self._what and part != self._whole
         self.axes.clear()
         self._plot(shown)
         self.means = self._means(shown)
@@ -79,6 +82,13 @@ class Scatter:
         undefined = int((self.aligned.has & shown[:, None] & ~defined).sum())
         self._said = self._title(view, int(shown.sum()), undefined)
         self.fit()
+        self._what, self._whole = what, self._limits()
+        if self.zoomed:
+            self.axes.set(xlim=part[0], ylim=part[1])
+
+    def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Of both axes."""
+        return self.axes.get_xlim(), self.axes.get_ylim()
 
     def _plot(self, shown: np.ndarray) -> None:
         """One line of markers each: `scatter` takes six times as long."""
