@@ -27,6 +27,7 @@ from benchkit.boards.pictures import draw_costs, draw_heatmap
 from benchkit.boards.plain import plain_board
 from benchkit.boards.rows import make_row
 from benchkit.boards.selection import Instance, chosen_benchmarks
+from benchkit.commands._boards import print_boards
 from benchkit.commands._columns import amount
 from benchkit.commands._tables import apart as told_apart
 from benchkit.errors import RunError, UsageError
@@ -272,6 +273,17 @@ class TestPlaces:
         assert not places._far(high, high, 0.05)
 
     @pytest.mark.slow
+    def test_equal_tags_are_rarely_told_apart(self):
+        """200 boards of 5 tags that differ by noise alone: chance tells some apart on at most 5 % of boards, here within 4 %."""
+        rng = np.random.default_rng(1)
+        told = 0
+        for _ in range(200):
+            base = rng.uniform(0, 0.8, 100)
+            (board,) = boards(*(of_items(f"t{k}", base + rng.normal(0, 0.15, 100)) for k in range(5)))
+            told += board.rows[0].last < 5
+        assert told / 200 <= 0.09
+
+    @pytest.mark.slow
     def test_twenty_tags_of_1449_items_take_seconds(self):
         rng = np.random.default_rng(0)
         base = rng.beta(2, 3, 1449)
@@ -297,6 +309,20 @@ class TestBaseline:
         assert (up.low, up.high) == pytest.approx((0.1, 0.1))
         assert (up.p, up.adjusted, up.significant) == (0.125, 0.25, False)
         assert (same.value, same.p, same.adjusted) == (0.0, 1.0, 1.0)
+
+    def test_items_without_a_value_are_left_out_and_counted(self, capsys: pytest.CaptureFixture[str]):
+        lacking = of_items("b", np.array([np.nan, 0.3, 0.4, 0.6]))
+        lacking.record["scores"]["mAP"] = score(0.43)
+        lacking.record["data"]["skipped"] = {"x": "why"}
+        found = with_differences(boards(of_items("a", self.ITEMS), lacking, tied=False), "a")
+        row = next(row for row in found[0].rows if row.tag == "b")
+        told = row.differences["mAP"]
+        assert (told.n_items, told.n_undefined, told.p) == (3, 1, 0.25)
+        assert told.value == pytest.approx(0.1)
+        print_boards(found, (), "table", False, "a")
+        said = capsys.readouterr().out
+        assert "b: items without a value, left out: 1" in said
+        assert "compared over the items that both have" in said
 
     def test_boards_without_it_keep_their_scores_and_a_tag_of_none_is_refused(self):
         made = [
@@ -536,6 +562,9 @@ class TestCommand:
         assert LOUD in out
         with pytest.raises(RunError):
             boards_of(Outputs(copied))
+        status, out, err = run(copied, "retrieval", "--tag", "second", "first")
+        assert (status, out) == (RunError.status, "")
+        assert "no scored tag of retrieval that fits second or first" in err
 
     def test_pictures_are_left(self, copied: Path, run: Any):
         status, out, _ = run(copied, "retrieval", "--plot", "--wide")

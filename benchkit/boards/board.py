@@ -85,3 +85,8 @@ class Board:
     apart: Mapping[str, str]
     alone: tuple[Row, ...] = ()
     untested: str = ""
+
+    @property
+    def same_items(self) -> bool:
+        """Whether all rows are scored on the same items; else two of them are compared over those that both have."""
+        return len({tuple(sorted(row.experiment.record["data"]["skipped"])) for row in self.rows}) < 2

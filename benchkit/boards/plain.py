@@ -15,7 +15,18 @@ COLUMNS = (
 
 def plain_board(board: Board) -> dict[str, Any]:
     """Everything that a board says. Rows have `first` and `last` of the places they share, null without a value."""
-    fields = ("benchmark", "family", "level", "number", "metric", "better", "unit", "protocol", "untested")
+    fields = (
+        "benchmark",
+        "family",
+        "level",
+        "number",
+        "metric",
+        "better",
+        "unit",
+        "protocol",
+        "untested",
+        "same_items",
+    )
     return {
         **{name: getattr(board, name) for name in fields},
         "rows": [plain_row(row) for row in board.rows],

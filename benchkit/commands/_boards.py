@@ -27,7 +27,15 @@ CSV = (
     "benchmark", "family", "level", "board", "first", "last", "tag", "model", "head", "metric", "better", "unit", "value",
     "low", "high", "floor", "ceiling", "params", "images_per_s", "device", "bytes_per_item", "prediction_bytes", "marks",
 )  # fmt: skip
-CSV_DIFFERENCE = ("difference", "difference_low", "difference_high", "p", "p_adjusted")
+CSV_DIFFERENCE = (
+    "difference",
+    "difference_low",
+    "difference_high",
+    "p",
+    "p_adjusted",
+    "items_compared",
+    "items_left_out",
+)
 
 
 def print_boards(
@@ -96,6 +104,12 @@ def _above(board: Board, baseline: str | None) -> list[str]:
 def _below(board: Board) -> list[str]:
     """What keeps rows from being ranked or compared."""
     said = [f"places by the score alone: {board.untested}"] if board.untested else []
+    if not board.same_items:
+        said.append("some items were skipped by some tags only: two tags are compared over the items that both have")
+    lacking = [(row.tag, found.n_undefined) for row in board.rows for found in list(row.differences.values())[:1]]
+    said += [
+        f"{printable(tag, columns.MOST)}: {count} items without a value are left out" for tag, count in lacking if count
+    ]
     devices = dict.fromkeys(row.device for row in board.rows if row.images_per_s is not None)
     if len(devices) > 1:
         said.append(f"images/s are of different devices, and not to be compared: {printable('; '.join(devices))}")
@@ -132,4 +146,5 @@ def _csv_difference(row: Row, metric: str) -> list[str]:
     found = row.differences.get(metric)
     if found is None:
         return [""] * len(CSV_DIFFERENCE)
-    return list(map(digits, (found.value, found.low, found.high, found.p, found.adjusted)))
+    numbers = map(digits, (found.value, found.low, found.high, found.p, found.adjusted))
+    return [*numbers, str(found.n_items), str(found.n_undefined)]

@@ -102,7 +102,7 @@ def _boards(given: argparse.Namespace, statuses: list[int]) -> list[Board]:
     from benchkit.boards import boards_of
     from benchkit.boards.baseline import with_differences
     from benchkit.boards.metrics import refuse_unknown_metrics
-    from benchkit.errors import BenchkitError, UsageError
+    from benchkit.errors import BenchkitError, RunError, UsageError
     from benchkit.store.outputs import Outputs
 
     def failed(error: BenchkitError) -> None:
@@ -116,7 +116,8 @@ def _boards(given: argparse.Namespace, statuses: list[int]) -> list[Board]:
     outputs = Outputs(given.outputs)
     boards = boards_of(outputs, given.benchmarks, given.tags or (), on_error=failed, tied=not given.wide)
     if not any(board.rows for board in boards):
-        raise UsageError(_nothing(boards, given, str(outputs.root)))
+        error = RunError if max(statuses) == RunError.status else UsageError
+        raise error(_nothing(boards, given, str(outputs.root)))
     refuse_unknown_metrics(boards, given.metrics or ())
     return with_differences(boards, given.baseline, given.metrics or ()) if given.baseline else boards
 
@@ -141,7 +142,7 @@ def _plot(given: argparse.Namespace, boards: Sequence[Board]) -> None:
     from benchkit.store.outputs import Outputs
 
     for path in draw_boards(boards, Outputs(given.outputs).root):
-        print(f"picture: {path}", file=sys.stderr if given.format in ("csv", JSON) else sys.stdout)
+        print(f"picture: {path}", file=sys.stdout if given.format == "table" else sys.stderr)
 
 
 def _submissions(given: argparse.Namespace) -> int:
