@@ -68,23 +68,23 @@ def working(bank: Path, work: str, share: Share) -> Iterator[Callable[[], None]]
         yield lambda: None
         return
     path = _folder(bank) / f"{work}-{share.index}-of-{share.count}.worker"
-    state = STOPPED
-    _write(path, WORKING)
+    state, started = STOPPED, time.time()
+    _write(path, WORKING, started)
     try:
         yield _beat(path)
         state = DONE
     finally:
-        _write(path, state)
+        _write(path, state, started)
 
 
 def _folder(bank: Path) -> Path:
     return bank / ".workers"
 
 
-def _write(path: Path, state: str) -> None:
+def _write(path: Path, state: str, started: float) -> None:
     told = {"state": state, "host": socket.gethostname(), "machine": host(), "boot": boot(), "pid": os.getpid()}
     with contextlib.suppress(RunError):  # what matters will fail by itself
-        write_json(path, {**told, "started": time.time()})
+        write_json(path, {**told, "started": started})
 
 
 def _beat(path: Path) -> Callable[[], None]:

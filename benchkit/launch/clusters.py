@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from benchkit.errors import RunError, UsageError, reason
 from benchkit.launch.work import Work
@@ -39,8 +39,8 @@ class Local:
         pause: seconds between two looks at the jobs.
     """
 
-    patience: ClassVar[float] = 0.0
-    pause: ClassVar[float] = 0.2
+    patience = 0.0
+    pause = 0.2
 
     def __init__(self, folder: Path, at_once: int, settings: Mapping[str, str]) -> None:
         if settings:
@@ -81,8 +81,8 @@ def _ctrl_c_ignored() -> Iterator[None]:
 class Slurm:
     """Jobs of a cluster, all in one array; SLURM says when each runs."""
 
-    patience: ClassVar[float] = 60.0
-    pause: ClassVar[float] = 2.0
+    patience = 60.0
+    pause = 2.0
 
     def __init__(self, folder: Path, at_once: int, settings: Mapping[str, str]) -> None:
         self.at_once = 1_000_000
