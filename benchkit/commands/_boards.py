@@ -108,7 +108,7 @@ def _below(board: Board) -> list[str]:
         said.append("some items were skipped by some tags only: two tags are compared over the items that both have")
     lacking = [(row.tag, found.n_undefined) for row in board.rows for found in list(row.differences.values())[:1]]
     said += [
-        f"{printable(tag, columns.MOST)}: {count} items without a value are left out" for tag, count in lacking if count
+        f"{printable(tag, columns.MOST)}: items without a value, left out: {count}" for tag, count in lacking if count
     ]
     devices = dict.fromkeys(row.device for row in board.rows if row.images_per_s is not None)
     if len(devices) > 1:
