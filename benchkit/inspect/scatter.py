@@ -139,7 +139,8 @@ class Scatter:
         """Margins for labels and legend, and their lines, as the size of the figure has it."""
         wide, tall = (float(side) for side in self.figure.get_size_inches())
         left = (1.75 if self.y.ticks else 0.9) / wide
-        below = (1.7 if len(self.x.ticks) > ACROSS else 0.8) / tall
+        upright = max(map(len, self.x.ticks)) if len(self.x.ticks) > ACROSS else 0
+        below = (0.8 + 0.07 * min(upright, LETTERS)) / tall
         width, height = (max(each, 0.2) for each in (1 - self._legend_width() / wide - left, 1 - 0.65 / tall - below))
         self.axes.set_position((left, below, width, height))
         self.axes.set_title(wrapped(self._said, width * wide), fontsize=9, parse_math=False)
@@ -178,6 +179,8 @@ class Scatter:
         experiments = f"{shown} of {count} experiments" if shown < count else _counted(count, "experiment")
         said = [f"{self.aligned.experiments[0].benchmark}: {experiments}, {_counted(items, 'item')}"]
         said += [f"{_counted(undefined, 'point')} undefined and not drawn"] if undefined else []
+        apart = int((~self.aligned.has.all(axis=0)).sum())
+        said += [f"{_counted(apart, 'item')} not in all experiments"] if apart else []
         said += [f"order {ORDERS[view.order]}"] if view.order != "name" else []
         said += [f"{len(view.selected)} selected"] if view.selected else []
         return "; ".join(said)
