@@ -18,9 +18,11 @@ ARROWS = {"higher": " \N{UPWARDS ARROW}", "lower": " \N{DOWNWARDS ARROW}"}  # wh
 
 
 def draw_boards(boards: Sequence[Board], folder: Path) -> list[Path]:
-    """Draw leaderboard.png and leaderboard_costs.png with a PDF of each; returns the files."""
+    """Draw leaderboard.png and, where a board has two tags, leaderboard_costs.png, with a PDF of each; returns the files."""
     found = _saved(lambda figure: draw_heatmap(figure, boards), folder / "leaderboard.png", tight=True)
-    return found + _saved(lambda figure: draw_costs(figure, boards), folder / "leaderboard_costs.png", tight=False)
+    if _panels(boards):
+        found += _saved(lambda figure: draw_costs(figure, boards), folder / "leaderboard_costs.png", tight=False)
+    return found
 
 
 def draw_heatmap(figure: Any, boards: Sequence[Board]) -> None:
@@ -41,8 +43,12 @@ def draw_heatmap(figure: Any, boards: Sequence[Board]) -> None:
 
 def draw_costs(figure: Any, boards: Sequence[Board]) -> None:
     """Score against parameters, speed and bytes of every board that has two tags to compare, on an empty Figure."""
+    costs(figure, _panels(boards))
+
+
+def _panels(boards: Sequence[Board]) -> list[list[Panel]]:
     rows = [[_panel(board, cost) for cost in COSTS] for board in boards]
-    costs(figure, [kept for row in rows if (kept := [panel for panel in row if len(panel.points) > 1])])
+    return [kept for row in rows if (kept := [panel for panel in row if len(panel.points) > 1])]
 
 
 def _panel(board: Board, cost: Cost) -> Panel:

@@ -33,12 +33,17 @@ class Panel:
 
 
 def costs(figure: Any, panels: Sequence[Sequence[Panel]]) -> None:
-    """Panels on an empty matplotlib Figure: a row for each board, in it a panel for each cost. A name looks the same in all."""
+    """Panels on an empty matplotlib Figure: a row for each board, in it a panel for each cost. A name looks the same in all.
+
+    Args:
+        figure: an empty matplotlib Figure.
+        panels: rows of panels, one at least.
+    """
     names = list(dict.fromkeys(name for row in panels for panel in row for name in panel.points))
-    across = max(map(len, panels), default=1)
+    across = max(map(len, panels))
     lines = -(-len(names) // BELOW)
     figure.set_size_inches(SIDE[0] * across, SIDE[1] * len(panels) + LINE * (lines + 2))
-    grid = figure.subplots(max(len(panels), 1), across, squeeze=False)
+    grid = figure.subplots(len(panels), across, squeeze=False)
     for axes_row, row in zip(grid, panels, strict=True):
         for axes in axes_row[len(row) :]:
             axes.set_axis_off()
@@ -77,9 +82,7 @@ def _legend(figure: Any, names: Sequence[str], lines: int) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], **_look(number)) for number in range(len(names))]
-    legend = figure.legend(
-        handles, names, loc="lower center", ncols=min(BELOW, max(len(names), 1)), fontsize=7, frameon=False
-    )
+    legend = figure.legend(handles, names, loc="lower center", ncols=min(BELOW, len(names)), fontsize=7, frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)
     height = figure.get_figheight()
