@@ -145,6 +145,7 @@ class TestCommand:
             seen.append((make_viewer(tiny_inspector.Screen(), {"y": "error"}), port))
             return 0
 
+        monkeypatch.setattr("benchkit.commands.inspect._get_ready", lambda: None)
         monkeypatch.setattr(desktop, "show", shown)
         monkeypatch.setattr(desktop, "backend", lambda: ("tkagg", ""))
         monkeypatch.setattr("benchkit.inspect.server.serve", served)

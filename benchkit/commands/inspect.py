@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,11 +55,17 @@ def _run(given: argparse.Namespace) -> int:
     def make_viewer(window: Any, told: Mapping[str, str]) -> Viewer:
         return Viewer(experiments, window, {**state, **told})
 
+    threading.Thread(target=_get_ready).start()
     if toolkit:
         return desktop.show(make_viewer, toolkit)
     from benchkit.inspect.server import serve
 
     return serve(make_viewer, port=given.port)
+
+
+def _get_ready() -> None:
+    """Import what reads a data set's images (torch: seconds) while the user looks at the scatter, not at the first click."""
+    import benchkit.export.truth  # noqa: F401
 
 
 def _axes(given: argparse.Namespace, aligned: Any) -> dict[str, str]:

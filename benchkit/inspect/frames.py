@@ -48,7 +48,8 @@ class ItemFrame:
         if item not in self.aligned.position:
             raise UsageError(f"no experiment has an item {item!r}.")
         self.item = item
-        self.figure.clear()
+        for each in [*self.figure.axes, *self.figure.texts]:  # `clear` would first make each of them anew
+            each.remove()
         rows = [row for row, tag in enumerate(self.aligned.tags) if tag not in view.hidden]
         cells = [self.figure.add_axes((0, 0, 1, 1), label=str(row)) for row in rows]
         failed = [said for axes, row in zip(cells, rows, strict=True) if (said := self._picture(axes, row, view.kind))]

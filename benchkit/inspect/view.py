@@ -62,10 +62,11 @@ class View:
 
 
 def first_view(aligned: Aligned) -> View:
-    """The headline against the first category with few labels, or else against the items."""
+    """The score by which the family orders pictures against the first category with few labels, or else against the items."""
     fitting = (name for name, labels in aligned.categories.items() if len(set(labels)) <= FEW)
-    axes = axes_of(aligned)
-    return View(next(fitting, ITEM), aligned.columns[0] if aligned.columns else axes[0])
+    first = aligned.experiments[0]
+    column, _ = first.family.order(first.item_scores)
+    return View(next(fitting, ITEM), column if column in aligned.columns else axes_of(aligned)[0])
 
 
 def axes_of(aligned: Aligned) -> list[str]:
