@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -129,6 +129,8 @@ class TestWhoMayAsk:
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'; ")
+        host = served.address.removeprefix("http://")
+        assert f"connect-src 'self' ws://{host};" in answer.headers["Content-Security-Policy"]
         assert ask(served, f"{path}?token=wrong", Cookie=cookie.split(";")[0]).code == 403
         assert ask(served, path, Cookie=cookie.split(";")[0].replace(served.token, "wrong")).code == 403
 
@@ -429,9 +431,20 @@ class TestServing:
             )
             assert found, line
             child.stdout.readline()
-            child.send_signal(number)
+            asyncio.run(self.stopped(found[1], lambda: child.send_signal(number)))
             out, err = child.communicate(timeout=20)
         assert (child.returncode, out, err) == (0, "ended.\n", "")
+
+    async def stopped(self, url: str, stop: Callable[[], None]) -> None:
+        """Stop a server that a page looks at: its sockets are closed."""
+        address, token = url.removeprefix("http://").split("/?token=")
+        host = address.replace("127.0.0.1", "localhost")  # as behind a tunnel
+        headers = {"Host": host, "Origin": f"http://{host}"}
+        page = await websocket_connect(HTTPRequest(f"ws://{address}/control?token={token}", headers=headers))
+        await heard(page, "window")
+        stop()
+        while await asyncio.wait_for(page.read_message(), 10) is not None:
+            pass
 
     def test_a_port_that_was_asked_for_is_taken_or_refused(self, taken: int):
         from benchkit.inspect.server import serve

@@ -16,7 +16,7 @@ from benchkit.errors import UsageError, reason
 if TYPE_CHECKING:
     from benchkit.inspect.web import MakeViewer
 
-ADDRESS = "127.0.0.1"
+ADDRESS = "127.0.0.1"  # no other machine can ask
 PORT = 8988  # matplotlib's own for its web server
 LONGEST_ADDRESS = 1 << 20  # bytes of a request's head: the page's address holds its state
 

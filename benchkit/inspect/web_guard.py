@@ -15,10 +15,13 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import HTTPError, RequestHandler
 
 HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # any port: ssh -L may give another
+# mpl.js lays out its elements by style attributes and shows its pictures from blobs; not all browsers count web sockets
+# among what comes from 'self'.
+POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; connect-src 'self' ws://{host}; "
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 HEADERS = {
-    # mpl.js lays out its elements by style attributes and shows its pictures from blobs
-    "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob: data:; "
-    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -67,6 +70,8 @@ class Guarded(RequestHandler):
         """Also those of errors."""
         for name, value in HEADERS.items():
             self.set_header(name, value)
+        host = self.request.headers.get("Host", "")
+        self.set_header("Content-Security-Policy", POLICY.format(host=host if HOST.fullmatch(host) else "127.0.0.1"))
 
     def prepare(self) -> None:
         """Raises HTTPError 403."""
