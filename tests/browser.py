@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,13 @@ def need_chromium() -> None:
 
 
 @contextmanager
-def chromium(profile: Path, size: tuple[int, int] = (1280, 900)) -> Iterator[Any]:
-    """A selenium driver with a window of `size` CSS pixels; nothing is looked up or downloaded."""
+def chromium(profile: Path, size: tuple[int, int] = (1280, 900), flags: Sequence[str] = ()) -> Iterator[Any]:
+    """A selenium driver with a window of `size` CSS pixels; nothing is looked up or downloaded. `flags`: further ones."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
+    for flag in (*FLAGS, *flags, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=CHROMEDRIVER))

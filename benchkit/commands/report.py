@@ -17,11 +17,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchkit.commands._shared import guarded, parse, parser
+from benchkit.commands._shared import guarded, parse, parser, say
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; returns the exit status."""
+    """The command; returns the exit status, that of a tag which cannot be read included."""
     made = parser("benchkit report", __doc__)
     made.add_argument(
         "benchmarks", nargs="*", metavar="benchmark", help="instances, families or levels; default: all there are"
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from benchkit.errors import UsageError
+    from benchkit.errors import BenchkitError, UsageError
     from benchkit.report.chosen import MOST
     from benchkit.report.making import Wishes, write_report
     from benchkit.store.outputs import Outputs
@@ -55,6 +55,12 @@ def _run(given: argparse.Namespace) -> int:
         raise UsageError(f"--pictures {pictures}: 0 to {MOST}.")
     flips = None if given.flips is None else (given.flips[0], given.flips[1])
     wishes = Wishes(flips, given.baseline, pictures, given.no_paths)
-    size = write_report(path, Outputs(given.outputs), given.benchmarks, given.tag, wishes)
+    statuses = [0]
+
+    def failed(error: BenchkitError) -> None:
+        say(str(error))
+        statuses.append(error.status)
+
+    size = write_report(path, Outputs(given.outputs), given.benchmarks, given.tag, wishes, failed)
     print(f"report: {path} ({size / 1e6:.1f} MB)")
-    return 0
+    return max(statuses)

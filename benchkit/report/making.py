@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchkit.errors import UsageError, printable
+from benchkit.errors import BenchkitError, UsageError, printable, some
 from benchkit.progress import Progress
 from benchkit.report import figures, page
 from benchkit.report.chosen import MOST
@@ -46,13 +46,18 @@ class Wishes:
 
 
 def write_report(
-    path: Path, outputs: Outputs, benchmarks: Sequence[str] = (), tags: Sequence[str] = (), wishes: Wishes | None = None
+    path: Path,
+    outputs: Outputs,
+    benchmarks: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    wishes: Wishes | None = None,
+    on_error: Callable[[BenchkitError], None] | None = None,
 ) -> int:
     """Write the page; returns its size in bytes.
 
     Args:
         path: the file that is written or replaced.
-        benchmarks, tags: as `boards.boards_of` takes them.
+        benchmarks, tags, on_error: as `boards.boards_of` takes them.
 
     Raises:
         UsageError: Bokeh is missing, nothing fits, or a tag of the wishes is not among those shown.
@@ -61,7 +66,9 @@ def write_report(
     from benchkit.boards import boards_of
 
     figures.require_bokeh()
-    boards = boards_of(outputs, benchmarks, tags, on_error=lambda error: None)  # they are told of among those apart
+    boards = boards_of(outputs, benchmarks, tags, on_error)
+    if not any(board.rows for board in boards):
+        raise UsageError(_nothing(boards, outputs, tags))
     text = report_text(boards, wishes or Wishes())
     with replacing(path, read_only=False) as unfinished:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
@@ -72,8 +79,6 @@ def report_text(boards: Sequence[Board], wishes: Wishes) -> str:
     """The page of some boards."""
     sections = sections_of(boards)
     tags = list(dict.fromkeys(each.tag for section in sections for each in section.experiments))
-    if not tags:
-        raise UsageError("nothing that is asked for is scored: python -m benchkit.eval makes scores.")
     _check(wishes, tags)
     looks = figures.look_of(tags)
     parts = [page.boards_part(boards, looks), page.overview_part(boards, looks), page.cost_part()]
@@ -84,6 +89,14 @@ def report_text(boards: Sequence[Board], wishes: Wishes) -> str:
     blocks |= {"cost-figure": figures.scatter(list(looks.values()), size=11), **_items(sections, looks, wishes)}
     body = joined(page.header(sections, tags), element("main", *parts))
     return page.page(body, page.data_part(blocks), "benchkit report")
+
+
+def _nothing(boards: Sequence[Board], outputs: Outputs, tags: Sequence[str]) -> str:
+    fits = f" that fits {' or '.join(printable(tag, 80) for tag in tags)}" if tags else ""
+    why = [f"{printable(tag, 80)}: {reason}" for board in boards for tag, reason in board.apart.items()]
+    return (
+        f"{outputs.root} has no scored tag of these{fits}: benchkit run makes one. {some(why, between='; ')}".rstrip()
+    )
 
 
 def _check(wishes: Wishes, tags: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from benchkit.report.markup import Markup, element
 
 _WHOLE = re.compile(r"(~|/|\.\.?[/\\]|[A-Za-z]:[\\/]|\\\\)")
+_MORE = re.compile(r" [-~/]|: ")  # a text that begins with a path and goes on
 _WITHIN = re.compile(r"(?<![\w/:.~\\-])(?:~?/|\.\.?/|[A-Za-z]:\\)[^\s'\"=,;:]+")
 
 
@@ -35,7 +36,7 @@ def without_paths(value: Any) -> Any:
 
 def path_cut(text: str) -> str:
     """A text in which paths that begin at a root, at home or at a folder above are their last parts."""
-    if _WHOLE.match(text) and " -" not in text:
+    if _WHOLE.match(text) and not _MORE.search(text):
         return _last(text)
     return _WITHIN.sub(lambda found: _last(found[0]), text)
 

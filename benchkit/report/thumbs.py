@@ -37,7 +37,7 @@ class Thumbs:
                     for name in (name for name in each.names if name not in found and name in views):
                         rows = [thumbs.position.get(view) for view in views[name].split("\n")]
                         known = [thumbs.item("thumb", row) for row in rows if row is not None]
-                        found[name] = [self._add(np.asarray(row).tobytes()) for row in known]
+                        found[name] = [self.add(np.asarray(row).tobytes()) for row in known]
         return [found.get(name, []) for name in names]
 
     def addresses(self) -> list[str]:
@@ -49,7 +49,8 @@ class Thumbs:
             chosen = [_smaller(each, side, quality) for each in self._pictures]
         return [data_uri(each) for each in chosen]
 
-    def _add(self, encoded: bytes) -> int:
+    def add(self, encoded: bytes) -> int:
+        """Place of an encoded picture among the addresses."""
         key = hashlib.sha256(encoded).digest()
         if key not in self._place:
             self._place[key] = len(self._pictures)
