@@ -440,6 +440,12 @@ class TestGates:
     def test_a_gate_that_holds_ends_with_one(self, three: Path, gates: list[str], status: int):
         assert run(three, "a", "c", *(word for gate in gates for word in ("--fail-if", gate))) == status
 
+    def test_rounding_is_no_difference(self, tmp_path: Path):
+        assert 0.97 - 0.98 < -0.01
+        two(tmp_path, [1.0] * 98 + [0.0] * 2, [1.0] * 97 + [0.0] * 3)
+        assert run(tmp_path, "first", "second", "--fail-if", "map < -1%") == 0
+        assert run(tmp_path, "first", "second", "--fail-if", "map <= -1%") == 1
+
     def test_significant_is_after_holm(self, three: Path, capsys: pytest.CaptureFixture):
         assert run(three, "a", "b", "--fail-if", "recall@1 < 0") == 1
         assert run(three, "a", "b", "--fail-if", "recall@1 < 0 and significant") == 0

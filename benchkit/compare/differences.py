@@ -48,7 +48,7 @@ class Chance:
 
 @dataclasses.dataclass(frozen=True)
 class McNemar:
-    """McNemar's exact test of a column of 0 and 1: items that only one has right, and the two-sided p."""
+    """McNemar's exact test of a column of 0 and 1: items that are 1 in one alone, and the two-sided p."""
 
     only_first: int
     only_second: int

@@ -18,6 +18,7 @@ RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+DIGITS = 12  # of a difference that are compared
 _WORD = re.compile(r"\s*(<=|>=|<|>|[^\s<>=]+)")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?%?", re.IGNORECASE)
 
@@ -31,8 +32,8 @@ class Limit:
     number: float
 
     def holds(self, value: float) -> bool:
-        """Whether a difference is that far off."""
-        return RELATIONS[self.relation](value, self.number)
+        """Whether a difference is that far off; one that is the number but for rounding (.97 - .98 and -.01) is the number."""
+        return RELATIONS[self.relation](float(f"{value:.{DIGITS}g}"), self.number)
 
 
 @dataclasses.dataclass(frozen=True)
