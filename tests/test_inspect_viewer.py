@@ -168,7 +168,7 @@ class TestScatter:
         assert [line.get_visible() for line in hand.viewer.scatter.lines] == [True, False]
         hand.hover(0, "a/0")
         assert len(hand.viewer.hover.lines.get_xdata()) == 0  # no line to what is hidden
-        hand.click_legend("second")
+        hand.click_legend("second", before=9)  # on the mark before the text
         assert hand.viewer.view.hidden == set()
         assert not np.isnan(hand.viewer.scatter.points[1, 0]).any()
 

@@ -148,11 +148,13 @@ class Hand:
         self.mouse("button_press_event", x + 1, y - 1, button=1)
         self.mouse("button_release_event", x + 1, y - 1, button=1)
 
-    def click_legend(self, tag: str) -> None:
+    def click_legend(self, tag: str, before: float = 0) -> None:
+        """On its text, or so many pixels before it."""
         self.draw()
         artists = dict(self.viewer.scatter.entries)[tag]
         box = artists[0].get_window_extent()
-        self.mouse("button_press_event", (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2, button=1)
+        x = box.x0 - before if before else (box.x0 + box.x1) / 2
+        self.mouse("button_press_event", x, (box.y0 + box.y1) / 2, button=1)
 
     def texts(self, frame: int) -> str:
         """Everything that a frame says."""

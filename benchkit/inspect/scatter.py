@@ -193,10 +193,9 @@ class Scatter:
 
     def entry_at(self, event: Any) -> str | None:
         """The tag whose entry of the legend lies under a mouse event."""
-        for tag, artists in self.entries:
-            if any(each is not None and _within(each, event) for each in artists):
-                return tag
-        return None
+        legend = self.axes.get_legend()
+        left = legend.get_window_extent().x0 if legend is not None else 0
+        return next((tag for tag, (text, _) in self.entries if _within(text, left, event)), None)
 
     def say(self, text: str, error: bool = False) -> None:
         """A line below the scatter."""
@@ -213,9 +212,10 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _within(artist: Any, event: Any) -> bool:
-    box = artist.get_window_extent()
-    return bool(box.x0 - 3 <= event.x <= box.x1 + 3 and box.y0 - 2 <= event.y <= box.y1 + 2)
+def _within(text: Any, left: float, event: Any) -> bool:
+    """Whether a mouse event is on a line of the legend: on its text, or before it on what shows its colour."""
+    box = text.get_window_extent()
+    return bool(left <= event.x <= box.x1 + 3 and box.y0 - 2 <= event.y <= box.y1 + 2)
 
 
 def _label(axes: Any, which: str, axis: Axis) -> None:
