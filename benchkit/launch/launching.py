@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from argparse import Namespace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchkit.errors import UsageError
+from benchkit.export.shares import Share
 from benchkit.launch.clusters import LAUNCHERS
 from benchkit.launch.tasks import FAILED, Task, finishing, tasks_of
 from benchkit.launch.watching import watch
@@ -33,7 +35,7 @@ def launch(
         changed: called when a job changes its state.
 
     Returns:
-        the worst exit status, and conf and outcome of every tag that did not fail.
+        the worst exit status, and conf and outcome of every tag that is finished.
 
     Raises:
         UsageError: flags that exclude each other; a launcher that is not there.
@@ -52,7 +54,8 @@ def launch(
         watch(tasks, cluster, changed)
     for text in _failures(tasks):
         say(text)
-    return max(task.status for task in tasks), _outcomes(tasks)
+    ends = [(conf, dataclasses.replace(end, share=Share())) for conf, end in _outcomes(tasks) if end.state != "waiting"]
+    return max(task.status for task in tasks), ends
 
 
 def _logs(given: Namespace) -> Path:

@@ -69,6 +69,8 @@ def _look(tasks: Sequence[Task], cluster: Cluster) -> None:
     for task in tasks:
         if task.state == RUNNING and task.job.done():
             _take(task, cluster)
+        else:
+            task.gone = None  # it may have been queued again
 
 
 def _take(task: Task, cluster: Cluster) -> None:
