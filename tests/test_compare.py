@@ -35,6 +35,37 @@ from benchkit.store.table import write_table
 QUICK = Chance(resamples=200, permutations=999, set_permutations=199)
 
 
+def about_the_rest() -> dict[str, Any]:
+    """What a record says that a comparison does not look at."""
+    return {
+        "schema": 1,
+        "benchkit": "0",
+        "level": "high",
+        "created": "",
+        "conf": {
+            "data": {"name": "scenes"},
+            "model": {"backbone": {"name": "pixels"}, "head": {"name": "embed"}},
+            "eval": {},
+        },
+        "about": {},
+        "data": {
+            "dataset_id": "d",
+            "generated": True,
+            "split": "test",
+            "n_items": 1,
+            "skipped": {},
+            "overlaps": [],
+            "trained_on_evaluated": False,
+            "untrained_classes": [],
+            "duplicates": {"across_splits": 0, "two_labels": 0},
+        },
+        "backbone": {"name": "pixels", "weights": "", "identity": {"preprocess": {}}, "identity_hash": ""},
+        "head": {"name": "embed", "log": {}},
+        "inputs": {},
+        "timings": {},
+    }
+
+
 def scored(
     root: Path,
     tag: str,
@@ -55,11 +86,14 @@ def scored(
     write_table(folder / "results.h5", "results", names, {"group": list(group or [""] * count), **columns})
     targets = {"label": np.asarray(labels if labels is not None else np.zeros(count, int))}
     write_table(folder / "targets.h5", "targets", names, targets, meta={"classes": ["a", "b"]})
-    record: dict[str, Any] = {"schema": 1, "benchmark": family, "family": family, "tag": tag, "conf": {"eval": {}}}
+    record = {**about_the_rest(), "benchmark": family, "family": family, "tag": tag}
     made = family_of(record)
     values = made.summarize(columns)
     known = {name: value for name, value in values.items() if value is not None and np.isfinite(value)}
-    record["scores"] = {m.name: {"value": known.get(m.name), "better": m.better} for m in made.metrics()}
+    shape = {"interval": None, "floor": None, "ceiling": None, "undefined": 0}
+    record["scores"] = {
+        m.name: {**shape, "value": known.get(m.name), "better": m.better, "unit": m.unit} for m in made.metrics()
+    }
     record["protocol"] = {"benchmark": family, "dataset_id": "d", "skipped": [], "head": {"name": "embed"}, **protocol}
     record["files"] = {name: describe_file(folder / name) for name in ("results.h5", "targets.h5")}
     write_json(folder / "record.json", sealed(record))
