@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import chromium, need_chromium
+from PIL import Image
 from tiny_experiments import another, exported, noisy
 from tiny_server import Served, until
 
@@ -98,6 +102,13 @@ class Page:
         until(lambda: self.served.do(lambda: self._idle(self.window.managers[key])))
         return self.picture(key)
 
+    def is_whole(self, key: int) -> bool:
+        """Whether the page shows what the server drew, pixel by pixel: pictures on their way are differences."""
+        data = base64.b64decode(self.drawn(key).split(",")[1])
+        shown = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA"))
+        drawn = self.served.do(lambda: np.array(self.window.managers[key].canvas.buffer_rgba()))
+        return shown.shape == drawn.shape and bool((shown == drawn).all())
+
     def _idle(self, manager: Any) -> bool:
         busy = manager._on_its_way or manager._due or manager._drawing_due or manager._sending_due or manager._newest
         return not busy
@@ -185,6 +196,7 @@ class TestMouse:
         assert text.split("\n")[0] in page.viewer.aligned.names
         page.mouse(page.place(1, 8), page.place(0, 11))
         page.changed(over)
+        until(lambda: page.is_whole(0))
         page.mouse((5, 5))
         until(lambda: page.picture() == before)
 
@@ -192,7 +204,7 @@ class TestMouse:
         page.mouse(page.place(0, 5), press="click")
         (title,) = page.frames(1)
         assert title in page.viewer.aligned.names
-        assert page.drawn(1) != page.drawn(0)
+        until(lambda: page.is_whole(0) and page.is_whole(1))
         scatter, frame = (page.one(f"{each} .frame").rect for each in ("#scatter", "#frames"))
         assert frame["x"] >= scatter["x"] + scatter["width"]
         assert frame["x"] + frame["width"] <= 1280

@@ -48,8 +48,6 @@ def _classes() -> tuple[Any, Any]:
             width, height = (min(max(int(event[side]), 16), LARGEST) for side in ("width", "height"))
             if (width, height) != self.get_width_height():
                 super().handle_resize({"width": width, "height": height})
-            self._force_full = True  # a page's canvas is empty when it was given a size, even the same one
-            self.draw_idle()
 
         def handle_set_device_pixel_ratio(self, event: Any) -> None:
             ratio = min(max(float(event["device_pixel_ratio"]), 0.5), 4.0)

@@ -21,13 +21,12 @@ export function openFigure(key, title, size, { socket, picture, close }) {
   const figure = new mpl.figure(key, socket, (_, format) => save(picture(format)), frame);
   const label = dress(figure, frame, title, key === SCATTER ? null : close);
   figures.set(key, { figure, frame, label, shape: size[1] / size[0] });
-  acknowledge(figure);
+  follow(figure);
   layOut();
   if (key !== SCATTER && !before) frame.scrollIntoView({ block: "nearest" });
 }
 
 export function closeFigure(key) {
-  figures.get(key)?.figure.resizeObserverInstance.disconnect();
   figures.get(key)?.frame.remove();
   figures.delete(key);
   layOut();
@@ -67,12 +66,6 @@ function dress(figure, frame, title, close) {
   canvas.classList.add("canvas");
   // A new figure takes the focus like a new window does, but not from someone who types, and without scrolling.
   canvas.focus = () => typing() || HTMLElement.prototype.focus.call(canvas, { preventScroll: true });
-  // The page decides how large a canvas is: told the server's size, it answers with its own.
-  figure._resize_canvas = (width, height, forward) => {
-    if (!forward) return;
-    figure.resizeObserverInstance.unobserve(canvas);
-    figure.resizeObserverInstance.observe(canvas);
-  };
   return label;
 }
 
@@ -80,12 +73,37 @@ function typing() {
   return Boolean(document.activeElement?.matches("input[type=search]"));
 }
 
-// mpl.js acknowledges a picture when it arrives; the server needs to know when it is drawn.
-function acknowledge(figure) {
-  const drawn = () => figure.ws.readyState === WebSocket.OPEN && figure.send_message("ack", {});
-  figure.updated_canvas_event = () => {};
-  figure.imageObj.addEventListener("load", drawn);
-  figure.imageObj.addEventListener("error", drawn);
+// The page decides how large a figure is. mpl.js empties its canvas when the page's size changes, draws on it what comes
+// next, be it a difference, and acknowledges pictures when they arrive. Here the last picture stays until one of the new
+// size is there, and pictures are acknowledged when they are drawn.
+function follow(figure) {
+  const { canvas, canvas_div: box, rubberband_canvas: band, imageObj: picture, ws: socket } = figure;
+  const resize = () => {
+    if (box.clientWidth === 0) return; // not in the page any more
+    band.width = box.clientWidth;
+    band.height = box.clientHeight;
+    if (socket.readyState === WebSocket.OPEN) figure.request_resize(box.clientWidth, box.clientHeight);
+  };
+  figure.resizeObserverInstance.disconnect();
+  figure.resizeObserverInstance = new ResizeObserver(resize);
+  figure.resizeObserverInstance.observe(box);
+  figure.handle_resize = figure.updated_canvas_event = () => {};
+  const greet = socket.onopen;
+  socket.onopen = () => {
+    resize();
+    greet();
+  };
+  picture.onload = () => {
+    if (figure.image_mode === "full") {
+      for (const side of ["width", "height"]) {
+        canvas[side] = picture[side];
+        canvas.style[side] = picture[side] / figure.ratio + "px";
+      }
+    }
+    figure.context.drawImage(picture, 0, 0);
+    picture.onerror();
+  };
+  picture.onerror = () => socket.readyState === WebSocket.OPEN && figure.send_message("ack", {});
 }
 
 function save(address) {
