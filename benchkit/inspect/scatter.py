@@ -19,6 +19,7 @@ SIZE = (11.0, 6.5)  # inches
 HALF = 0.4  # of the line of a category's mean
 NAMED, LETTERS = 40, 18  # labels along an axis, and letters of one
 ACROSS = 8  # so many labels stand upright beside each other
+BETWEEN = 5  # pixels about a line of the legend that belong to it
 HIDDEN = "0.75"  # grey of hidden experiments in the legend
 MARKS: dict[str, dict[str, Any]] = {  # how items are marked: those that a search found, selected ones, those in frames
     "found": {"marker": "o", "markersize": 9, "color": "black", "markeredgewidth": 1.2},
@@ -215,7 +216,7 @@ def _counted(count: int, what: str) -> str:
 def _within(text: Any, left: float, event: Any) -> bool:
     """Whether a mouse event is on a line of the legend: on its text, or before it on what shows its colour."""
     box = text.get_window_extent()
-    return bool(left <= event.x <= box.x1 + 3 and box.y0 - 2 <= event.y <= box.y1 + 2)
+    return bool(left <= event.x <= box.x1 + 3 and box.y0 - BETWEEN <= event.y <= box.y1 + BETWEEN)
 
 
 def _label(axes: Any, which: str, axis: Axis) -> None:
