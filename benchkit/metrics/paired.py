@@ -43,6 +43,9 @@ def intervals(
         first, second: columns (N, ...) of the same items in the same order.
         summarize: pure; called with resampled columns of one experiment.
         groups: (N,) see `intervals.bootstrap`, whose rules for undefined values hold here too.
+
+    A score that noise moves to one side only (a calibration error grows with it) has an interval off to that side, since
+    resampling adds noise; `permuted` compares like with like there.
     """
     joined = {f"a/{name}": column for name, column in first.items()}
     joined |= {f"b/{name}": column for name, column in second.items()}
