@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import builtins
+import io
 import json
 import re
 import shutil
@@ -14,19 +15,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from tiny_report import CLASS, HOSTILE, ITEM, TAGS, TEX, reported
 
 from benchkit.boards import boards_of
 from benchkit.commands import report as command
+from benchkit.eval import evaluate
 from benchkit.experiments.experiment import Experiment
+from benchkit.provenance.record import describe_file, read_record, sealed
 from benchkit.report import embed, numbers
 from benchkit.report.chosen import chosen_items
 from benchkit.report.items import items_of
-from benchkit.report.making import Wishes, report_text
+from benchkit.report.making import Wishes, report_text, write_report
 from benchkit.report.markup import Markup, element, joined, picture
 from benchkit.report.records import path_cut, without_paths
 from benchkit.report.thumbs import Thumbs
+from benchkit.store.content import file_hash
+from benchkit.store.files import write_json
 from benchkit.store.outputs import Outputs
+from benchkit.store.table import Table, write_table
 
 VOID = {"meta", "img", "input", "br", "line", "circle"}
 
@@ -357,3 +364,59 @@ class TestRefusals:
         assert "results.h5 is not the file" in capsys.readouterr().err
         texts = Page(path.read_text(encoding="utf-8")).texts
         assert texts[texts.index("torn") + 1].startswith(": results.h5 is not the file")
+
+
+class TestThirteenTags:
+    """A report of the size that is promised: 13 tags of 1,449 items, with thumbnails of 4 KB."""
+
+    TAGS, ITEMS = 13, 1449
+
+    @pytest.fixture
+    def many(self, outputs: Outputs, tmp_path: Path) -> Outputs:
+        where = Outputs(tmp_path)
+        source = outputs.tag("classification", "plain")
+        names = [f"test/{number % 37:02d}/{number:04d}.jpg" for number in range(self.ITEMS)]
+        for tag in range(self.TAGS):
+            self.make(source, where.tag("classification", f"model{tag:02d}"), names, tag)
+        return where
+
+    def make(self, source: Path, folder: Path, names: list[str], seed: int) -> None:
+        """A tag of random answers, scored."""
+        rng = np.random.default_rng(seed)
+        shutil.copytree(source, folder)
+        labels = np.arange(len(names)) % 3
+        for path in folder.glob("*.h5"):
+            path.unlink()
+        with Table(source / "targets.h5", "targets") as table:
+            meta = table.meta
+        fixed = np.random.default_rng(0)
+        thumbs = [np.frombuffer(self.jpeg(fixed), np.uint8) for _ in names]
+        scores = rng.normal(size=(len(names), 3)).astype(np.float32)
+        scores[np.arange(len(names)), labels] += seed / 6
+        columns = {"label": labels, "views": names, "group": [""] * len(names)}
+        write_table(folder / "targets.h5", "targets", names, columns, meta=meta)
+        write_table(folder / "predictions.h5", "predictions", names, {"scores": scores}, meta={"scores_are": "logits"})
+        write_table(folder / "thumbs.h5", "thumbs", names, {"thumb": thumbs})
+        record = read_record(folder)
+        assert record is not None
+        files = {path.name: describe_file(path, file_hash(path)) for path in sorted(folder.glob("*.h5"))}
+        data = {**record["data"], "targets": files["targets.h5"]["content"], "n_items": len(names)}
+        write_json(folder / "record.json", sealed({**record, "files": files, "data": data, "scores": None}))
+        evaluate("classification", folder.name, outputs=folder.parents[2])
+
+    def jpeg(self, rng: np.random.Generator) -> bytes:
+        """A picture of some 4 KB."""
+        buffer = io.BytesIO()
+        picture = rng.integers(0, 255, (16, 16, 3), np.uint8)
+        Image.fromarray(picture).resize((96, 96), Image.Resampling.BICUBIC).save(buffer, "JPEG", quality=93)
+        return buffer.getvalue()
+
+    @pytest.mark.slow
+    def test_it_stays_below_15_mb(self, many: Outputs, tmp_path: Path):
+        path = tmp_path / "r.html"
+        assert write_report(path, many) < 15_000_000
+        shown = Page(path.read_text(encoding="utf-8"))
+        items = shown.read("items-0")
+        assert scores_of(items).shape[1:] == (self.TAGS, self.ITEMS)
+        assert all(items["thumbs"])
+        assert 5 <= len(shown.read("pictures-0")) <= 100

@@ -180,7 +180,7 @@ class TestFlips:
         assert self.counts(page) == [0, 0, better + worse + equal]
 
     def counts(self, page: Any) -> list[int]:
-        return list(map(int, re.findall(r"[0-9]+", texts(page, ".flip-count")[0])))
+        return list(map(int, re.findall(r" on ([0-9]+)", texts(page, ".flip-count")[0])))
 
     def test_a_click_pins_the_item(self, page: Any):
         clicked = "const f = document.querySelector('.flip'); f.click(); return f.children[1].textContent"

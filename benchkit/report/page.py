@@ -113,7 +113,8 @@ def cost_part() -> Markup:
     """Room for the plot of score against cost."""
     choices = [_choice("board", "cost-board"), _choice("cost", "cost-kind")]
     said = "Ringed and joined: tags that no other beats in both score and cost (Pareto front)."
-    parts = [element("div", *choices, class_="controls"), element("div", class_="plot"), _caption(said)]
+    parts = [element("div", *choices, class_="controls"), element("div", class_="plot")]
+    parts += [element("p", class_="caption cost-told", aria_live="polite"), _caption(said)]
     return element(
         "section", element("h2", "Score against cost"), element("div", *parts, class_="card", id="costs"), id="cost"
     )

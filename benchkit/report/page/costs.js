@@ -1,4 +1,7 @@
 // Score against cost of the tags of one board, and the line of those that no other beats in both.
+const NAMED = 8; // tags that all have their name beside them; of more only those on the front
+const LETTER = 6; // pixels
+
 class Costs {
   constructor(box, boards, looks) {
     Object.assign(this, { box, boards, looks });
@@ -10,7 +13,13 @@ class Costs {
     fill(this.selects.board, this.boards.map((board, place) => [String(place), `${board.title}: ${board.metric}`]), "0");
     this.selects.board.addEventListener("change", () => this.offer());
     this.selects.cost.addEventListener("change", () => this.draw());
+    this.plot.figure.on_event("mousemove", (event) => this.over(event));
     this.offer();
+  }
+
+  over(event) {
+    const point = this.plot.near(event, () => this.known.map((each) => [this.place(each.cost), each.value, each]));
+    if (point) this.box.querySelector(".cost-told").textContent = `${point[2].tag}: ${number(point[2].value)} at ${amount(point[2].cost)} ${this.selects.cost.value}`;
   }
 
   offer() {
@@ -29,17 +38,21 @@ class Costs {
     const costs = known.map((each) => each.cost);
     const logarithmic = Math.min(...costs) > 0 && Math.max(...costs) > 20 * Math.min(...costs);
     const place = (value) => (logarithmic ? Math.log10(value) : value);
+    Object.assign(this, { known, place });
     Object.keys(this.looks).forEach((tag, number) => {
       const own = known.filter((each) => each.tag === tag);
       this.plot.put(`points-${number}`, { x: own.map((each) => place(each.cost)), y: own.map((each) => each.value) });
     });
     const front = cost.front.map((row) => [place(cost.values[row]), board.values[row]]);
     this.plot.put("same", { x: front.map((p) => p[0]), y: front.map((p) => p[1]) });
-    this.plot.put("names", { x: known.map((each) => place(each.cost)), y: known.map((each) => each.value), text: known.map((each) => shortened(each.tag)) });
+    const told = known.filter((each) => known.length <= NAMED || cost.front.includes(each.row));
+    const texts = told.map((each) => shortened(each.tag));
+    this.plot.put("names", { x: told.map((each) => place(each.cost)), y: told.map((each) => each.value), text: texts });
     this.plot.axis("x", cost.name, (start, end) => (logarithmic ? powers(start, end) : rounds(start, end)));
     this.plot.axis("y", `${board.metric}${{ higher: " \u2191", lower: " \u2193" }[board.better] || ""}`, null);
     const width = place(Math.max(...costs)) - place(Math.min(...costs));
-    this.plot.span("x", place(Math.min(...costs)), place(Math.max(...costs)) + width * 0.2);
+    const share = Math.min(0.5, (LETTER * Math.max(...texts.map((text) => text.length)) + 24) / this.plot.figure.inner_width);
+    this.plot.span("x", place(Math.min(...costs)), place(Math.max(...costs)) + (width * share) / (1 - share));
     this.plot.span("y", Math.min(...known.map((each) => each.value)), Math.max(...known.map((each) => each.value)));
   }
 }

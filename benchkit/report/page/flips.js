@@ -38,8 +38,8 @@ class Flips {
     const better = found.filter(({ by }) => (lower ? by < 0 : by > 0)).sort(larger);
     const worse = found.filter(({ by }) => (lower ? by > 0 : by < 0)).sort(larger);
     const equal = found.length - better.length - worse.length;
-    this.count.textContent = `B better on ${better.length}, A better on ${worse.length}, equal on ${equal}`
-      + (lacking ? `; ${lacking} without a score of both.` : ".");
+    this.count.textContent = `B (${this.items.tags[b]}) is better on ${better.length}, A (${this.items.tags[a]}) on ${worse.length}, equal on ${equal}`
+      + (lacking ? `; ${lacking} have no score of both.` : ".");
     this.lists.replaceChildren(this.list("B better", better, [a, b, column], "up"), this.list("A better", worse, [a, b, column], "down"));
   }
 

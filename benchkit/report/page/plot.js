@@ -16,9 +16,15 @@ class Plot {
     this.document = model;
     this.figure = model.get_model_by_name("plot");
     this.makers = { x: null, y: null };
+    if (matchMedia("(pointer: coarse)").matches) this.leaveTouches();
     for (const way of ["x", "y"]) {
       this.figure[`${way}_range`].change.connect(() => this.retick(way));
     }
+  }
+
+  // a finger that moves over a plot scrolls the page, unless it has chosen a tool
+  leaveTouches() {
+    for (const tool of this.figure.toolbar.tools) tool.active = false;
   }
 
   put(source, data) {
@@ -86,6 +92,7 @@ class Plot {
       });
       this.document.get_model_by_name(`${way}-grid`).grid_line_color = line;
     }
+    this.figure.toolbar.visible = !matchMedia("print").matches;
     for (const name of ["same-line", "same-rings"]) this.document.get_model_by_name(name).glyph.line_color = text;
     this.document.get_model_by_name("names-shown").glyph.text_color = text;
   }
