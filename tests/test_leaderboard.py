@@ -110,6 +110,11 @@ class TestCommand:
         _, out, _ = run(outputs, "retrieval", "--tag", "sec*")
         assert "second" in out
         assert "first" not in out
+        assert LOUD in run(outputs, "retrieval", "--tag", LOUD)[1]
+
+    def test_a_name_with_brackets_is_no_pattern(self, copied: Path, run: Any):
+        (copied / "results/retrieval/second").rename(copied / "results/retrieval/a[1]")
+        assert "a[1]" in run(copied, "retrieval", "--tag", "a[1]")[1]
 
     def test_json_is_the_board(self, outputs: Path, run: Any):
         _, out, _ = run(outputs, "retrieval", "--format", "json")

@@ -23,7 +23,7 @@ def collected(
     found: list[Experiment] = []
     apart: dict[str, str] = {}
     for folder in outputs.folders(benchmark):
-        if tags and not any(fnmatch.fnmatchcase(folder.name, tag) for tag in tags):
+        if tags and folder.name not in tags and not any(fnmatch.fnmatchcase(folder.name, tag) for tag in tags):
             continue
         try:
             if scored := _scored(folder, apart):
