@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from benchkit.commands._tables import number
-from benchkit.experiments.plots import in_common
 
 Place = tuple[str, float]
 
@@ -33,6 +32,7 @@ def sweep_picture(folder: Path, swept: Sequence[tuple[Place, Mapping[str, Any]]]
         swept: place and record of every tag of one benchmark and model.
     """
     from benchkit.experiments.pictures import save_plots
+    from benchkit.experiments.plots import in_common
     from benchkit.viz import series
 
     ordered = sorted(swept, key=_order)
