@@ -464,7 +464,7 @@ class TestArrays:
         tiny_sets.cifar10(root, monkeypatch)
         for name in ("MNIST", "CIFAR10", "MNIST"):
             export(root, name, tag=name)
-        assert len(list((tmp_path / "outputs").glob("manifests/*"))) == 2
+        assert len(list((tmp_path / "outputs").glob("manifests/*.h5"))) == 2
 
     def test_the_same_image_in_train_and_test(self, tmp_path, monkeypatch):
         root = tmp_path / "data"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from stat import S_ISREG
@@ -18,6 +18,7 @@ from benchkit.errors import BenchkitError
 from benchkit.images import Unreadable, inspect
 from benchkit.progress import track
 from benchkit.provenance.identity import identity_hash
+from benchkit.store.lock import exclusive
 from benchkit.store.outputs import Outputs
 from benchkit.store.table import Table, write_table
 
@@ -46,16 +47,41 @@ def read_manifest(dataset: Dataset, views: Sequence[str], outputs: Outputs) -> d
     if len(found) == len(places):
         return found
     remembered_at = outputs.manifest(identity_hash([type(dataset).__name__, dataset.source()]))
-    known = _load(remembered_at)
     distinct = {id(place): place for place in places.values()}  # all views of an archive share one place
     stamps = {key: _stamp(place) for key, place in distinct.items()}
-    stale = [view for view, place in places.items() if place and not _same(known.get(view), stamps[id(place)])]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reading = pool.map(lambda view: _read(dataset, view, places[view], stamps[id(places[view])]), stale)
-        fresh = dict(zip(stale, track(reading, len(stale), "reading image files", "images"), strict=True))
-    if fresh:
-        _save(remembered_at, {**known, **fresh})
-    return {**found, **{view: fresh[view] if view in fresh else known[view] for view in views if view not in found}}
+    known = _remembered(
+        remembered_at,
+        {view: stamps[id(place)] for view, place in places.items() if place},
+        lambda view: _read(dataset, view, places[view], stamps[id(places[view])]),
+        ("reading image files", "images"),
+    )
+    return {**found, **{view: known[view] for view in views if view not in found}}
+
+
+def _remembered(
+    path: Path, stamps: Mapping[str, Stamp], read: Callable[[str], Facts], told: tuple[str, str]
+) -> dict[str, Facts]:
+    """Facts of all that `stamps` names; what is not as remembered is read and remembered.
+
+    One process reads at a time: of several workers that start together the first reads everything, the others find it read.
+
+    Args:
+        path: where facts are remembered.
+        stamps: of the files, now.
+        read: what is not known; called in threads.
+        told: what is done with what, for progress.
+    """
+    known = _load(path)
+    if all(_same(known.get(name), stamp) for name, stamp in stamps.items()):
+        return known
+    with exclusive(path.with_suffix(".lock")):
+        known = _load(path)
+        stale = [name for name, stamp in stamps.items() if not _same(known.get(name), stamp)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            known.update(zip(stale, track(pool.map(read, stale), len(stale), *told), strict=True))
+        if stale:
+            _save(path, known)
+    return known
 
 
 def read_truths(
@@ -76,17 +102,14 @@ def read_truths(
     if not any(paths.values()):
         return {}
     key = [type(dataset).__name__, dataset.source(), "truth", settings, *dataset.examined_by()]
-    remembered_at = outputs.manifest(identity_hash(key))
-    known = _load(remembered_at)
-    places = {item: (*files, *_images(dataset, item)) for item, files in paths.items()}
-    stamps = {item: _stamp(place) for item, place in places.items()}
-    stale = [item for item in items if not _same(known.get(item), stamps[item])]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reading = pool.map(lambda item: _examined(dataset, item, paths[item], stamps[item]), stale)
-        fresh = dict(zip(stale, track(reading, len(stale), "examining the truth", "items"), strict=True))
-    if fresh:
-        _save(remembered_at, {**known, **fresh})
-    return {item: fresh[item] if item in fresh else known[item] for item in items}
+    stamps = {item: _stamp((*files, *_images(dataset, item))) for item, files in paths.items()}
+    known = _remembered(
+        outputs.manifest(identity_hash(key)),
+        stamps,
+        lambda item: _examined(dataset, item, paths[item], stamps[item]),
+        ("examining the truth", "items"),
+    )
+    return {item: known[item] for item in items}
 
 
 def _images(dataset: Dataset, item: str) -> list[Path]:
