@@ -357,6 +357,7 @@ class TestFrames:
         assert columns(2, 1.0, (8, 5), False) == 2
         assert columns(2, 4.0, (8, 5), False) == 1
         assert columns(20, 1.0, (13, 8), False) in (6, 7, 8)
+        assert [columns(3, 1.0, (5.7, 3.2), texts) for texts in (False, True)] == [3, 2]  # text needs room
 
 
 class TestFailures:

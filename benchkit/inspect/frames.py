@@ -21,6 +21,7 @@ LINE, SIDE = 0.15, 0.1  # inches: a line of text, and what is left free beside a
 ABOVE, BELOW = 0.34, 0.36  # inches about a picture for what the family writes there
 WIDE = 1.4  # width over height of a picture that has no shape of its own
 TEXT = 0.42  # of a cell's width, for scores as text
+NARROW = 2.5  # inches of a cell with text, at least: families write about their pictures too
 CAPTION = 15.0  # letters of a caption in an inch
 POINTS = (4.0, 8.0)  # size of their letters
 
@@ -150,7 +151,8 @@ def columns(count: int, shape: float, inner: tuple[float, float], texts: bool) -
         texts: whether text stands beside each.
     """
     best, largest = 1, -np.inf
-    for across in range(1, count + 1):
+    most = min(count, max(1, int(inner[0] / NARROW))) if texts else count
+    for across in range(1, most + 1):
         wide = inner[0] / across * (1 - TEXT if texts else 1) - 2 * SIDE
         tall = inner[1] / -(-count // across) - ABOVE - BELOW - LINE
         if min(wide / shape, tall) > largest + 1e-9:
