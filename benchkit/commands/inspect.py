@@ -11,6 +11,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -64,8 +65,9 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def _get_ready() -> None:
-    """Import what reads a data set's images (torch: seconds) while the user looks at the scatter, not at the first click."""
-    import benchkit.export.truth  # noqa: F401
+    """Import what resizes a data set's images (torch: seconds) while the user looks at the scatter, not at the first click."""
+    with contextlib.suppress(ImportError):  # said where it is needed
+        import torchvision.transforms.v2  # noqa: F401
 
 
 def _axes(given: argparse.Namespace, aligned: Any) -> dict[str, str]:
