@@ -22,7 +22,7 @@ class BuildWithConfs(build_py):
 
 setup(
     packages=find_namespace_packages(include=["benchkit*"]),
-    package_data={"benchkit.inspect": ["page/*"]},
+    package_data={"benchkit.inspect": ["page/*"], "benchkit.report": ["page/*"]},
     package_dir={"": "."},  # so that an editable install is this folder on the path, and nothing cleverer
     cmdclass={"build_py": BuildWithConfs},
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import BenchkitError, UsageError, printable, some
 from benchkit.progress import Progress
-from benchkit.report import figures, page
+from benchkit.report import figures, layout
 from benchkit.report.chosen import MOST
 from benchkit.report.costs import costs_of
 from benchkit.report.differences import compared
@@ -81,14 +81,14 @@ def report_text(boards: Sequence[Board], wishes: Wishes) -> str:
     tags = list(dict.fromkeys(each.tag for section in sections for each in section.experiments))
     _check(wishes, tags)
     looks = figures.look_of(tags)
-    parts = [page.boards_part(boards, looks), page.overview_part(boards, looks), page.cost_part()]
+    parts = [layout.boards_part(boards, looks), layout.overview_part(boards, looks), layout.cost_part()]
     parts.append(element("h2", "Benchmarks"))
     for number, section in enumerate(sections):
-        parts.append(_part(number, section, len(sections) <= page.OPENED, looks, wishes))
+        parts.append(_part(number, section, len(sections) <= layout.OPENED, looks, wishes))
     blocks = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
     blocks |= {"cost-figure": figures.scatter(list(looks.values()), size=11), **_items(sections, looks, wishes)}
-    body = joined(page.header(sections, tags), element("main", *parts))
-    return page.page(body, page.data_part(blocks), "benchkit report")
+    body = joined(layout.header(sections, tags), element("main", *parts))
+    return layout.page(body, layout.data_part(blocks), "benchkit report")
 
 
 def _nothing(boards: Sequence[Board], outputs: Outputs, tags: Sequence[str]) -> str:
@@ -111,7 +111,7 @@ def _check(wishes: Wishes, tags: Sequence[str]) -> None:
 def _part(number: int, section: Section, opened: bool, looks: Any, wishes: Wishes) -> Markup:
     found = [shown for board in section.boards if (shown := compared(board, wishes.baseline, looks))]
     drawn = list(whole_pictures(section.experiments))
-    return page.benchmark_part(number, section, opened, found, drawn, wishes.no_paths)
+    return layout.benchmark_part(number, section, opened, found, drawn, wishes.no_paths)
 
 
 def _items(sections: Sequence[Section], looks: Any, wishes: Wishes) -> dict[str, Any]:
