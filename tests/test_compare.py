@@ -173,6 +173,26 @@ class TestWhatIsCompared:
         assert err.count("\n") == 1
         assert run(tmp_path, "a", "b", "--allow-missing") == 2
 
+    def test_what_is_asked_for_may_differ_and_is_said(self, tmp_path: Path, capsys: pytest.CaptureFixture):
+        scored(tmp_path, "a", {"AP": [0.5, 1]}, layers="final")
+        scored(tmp_path, "b", {"AP": [0.5, 1]}, layers=3, head={"name": "knn", "k": 5})
+        assert run(tmp_path, "a", "b", "--across", "layers") == 2
+        err = capsys.readouterr().err
+        assert "differ in head.k (None, 5), head.name (embed, knn)." in err
+        assert "say --across head" in err
+        assert run(tmp_path, "a", "b", "--across", "layers", "head") == 0
+        assert (
+            "protocols differ, as asked: b: head.k (None, 5), head.name (embed, knn), layers (final, 3)"
+            in capsys.readouterr().out
+        )
+
+    @pytest.mark.parametrize("field", ["dataset_id", "eval", "version", "targets", "heads"])
+    def test_what_makes_scores_mean_something_else_may_not_differ(self, tmp_path: Path, field: str):
+        for tag in "ab":
+            scored(tmp_path, tag, {"AP": [0.5, 1]})
+        with pytest.raises(UsageError, match="what may differ is head, layers"):
+            compare("retrieval", ["a", "b"], across=[field], outputs=tmp_path)
+
     def test_other_data_of_the_same_names_is_refused(self, tmp_path: Path):
         scored(tmp_path, "a", {"AP": [0.5, 1]})
         scored(tmp_path, "b", {"AP": [0.5, 1]}, dataset_id="e")

@@ -3,7 +3,7 @@
 Every difference is B - A: another tag's score minus that of the first one named, over the items that all have, joined by
 name. Its 95 % interval and its p take the pairing into account; where items have groups (scenes), groups are drawn whole.
 Scores of the whole set (mIoU, an area under a curve) are made again from resampled items. Tags that were scored under
-different protocols are refused, and the field that differs is named.
+different protocols are refused, and the field that differs is named; with --across that field is what is compared.
 
 With more than two tags: a matrix of wins, and a ranking in which tags that are not told apart share a place.
 
@@ -16,6 +16,7 @@ gates:
 examples:
   benchkit compare classification resnet50_a1 dinov2_vits14
   benchkit compare retrieval 'dinov2_*' --metric mAP --format latex
+  benchkit compare retrieval resnet50_a1 resnet50_a1+layer3 --across layers
   benchkit compare classification main branch --fail-if "top1 < -1% and significant or nll > .1" --junit compare.xml
 """
 
@@ -46,6 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument(
         "--allow-missing", action="store_true", help="compare the common items where the tags' items differ"
     )
+    made.add_argument(
+        "--across",
+        nargs="+",
+        default=[],
+        metavar="FIELD",
+        help="fields of the protocol that may differ: head, layers, seed ...",
+    )
     made.add_argument("--items", type=int, default=5, metavar="N", help="items named where B gains and loses most (5)")
     made.add_argument("--format", choices=FORMATS, default="table", help="how the tables are printed")
     made.add_argument("--json", action="store_true", help="print everything as JSON instead")
@@ -71,6 +79,7 @@ def _run(given: argparse.Namespace) -> int:
         given.tags,
         metrics=given.metric,
         allow_missing=given.allow_missing,
+        across=given.across,
         fail_if=given.fail_if,
         items=given.items,
         outputs=given.outputs,

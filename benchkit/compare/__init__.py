@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ def compare(
     *,
     metrics: Sequence[str] | None = None,
     allow_missing: bool = False,
+    across: Sequence[str] = (),
     fail_if: Sequence[str] = (),
     items: int = 5,
     resamples: int = 1000,
@@ -30,6 +32,7 @@ def compare(
         tags: two or more, the first is the reference; one with * stands for all scored ones that fit.
         metrics: names of those compared, in any case; default: all of the family.
         allow_missing: compare the common items where not all tags have the same.
+        across: fields of the protocol that may differ, since they are the question: head, layers, pool, norm, seed, train_id.
         fail_if: gates, see `gates.read_gate`.
         items: how many are named for each pair and direction, those that differ most.
         resamples, seed: of the bootstrap; the seed is that of the permutations too.
@@ -54,8 +57,9 @@ def compare(
     gates = [read_gate(text, family) for text in fail_if]
     chosen = _chosen(family, metrics, [name for gate in gates for name in gate.metrics])
     aligned = Aligned(experiments)
-    refuse_unequal(aligned, allow_missing)
-    return compared(aligned, chosen, gates, Chance(resamples=resamples, seed=seed), items)
+    apart = refuse_unequal(aligned, allow_missing, across)
+    found = compared(aligned, chosen, gates, Chance(resamples=resamples, seed=seed), items)
+    return dataclasses.replace(found, across=apart)
 
 
 def _chosen(family: Benchmark, names: Sequence[str] | None, gated: Sequence[str]) -> list[Metric]:

@@ -10,28 +10,46 @@ from benchkit.errors import UsageError, printable, some
 from benchkit.experiments.experiment import Experiment, ranked_by, unequal
 
 BY_ITEMS = ("dataset_id", "skipped", "targets")  # fields of the protocol that differ where other items were scored
+MAY_DIFFER = (
+    "head",
+    "layers",
+    "pool",
+    "norm",
+    "seed",
+    "train_id",
+)  # what --across takes: how features are read and learned from
 LONG = 40  # letters of a value that a message shows
 NAMES = 3  # items that a message names
 
 
-def refuse_unequal(aligned: Aligned, allow_missing: bool) -> None:
+def refuse_unequal(aligned: Aligned, allow_missing: bool, across: Sequence[str] = ()) -> list[str]:
     """Refuse experiments whose scores do not mean the same.
 
     Args:
         aligned: the experiments.
         allow_missing: compare the common items where the sets differ, if their truth is the same.
+        across: fields of the protocol that may differ, since the difference they make is what is asked for (MAY_DIFFER).
+
+    Returns:
+        What differs as `across` allows, with both values, for each tag that does.
 
     Raises:
-        UsageError: names the fields of the protocol that differ, or the items that only some have.
+        UsageError: a field that `across` cannot take; else names the fields of the protocol that differ, or the items that
+            only some have.
     """
+    for field in (each for each in across if each not in MAY_DIFFER):
+        raise UsageError(f"--across {printable(field, LONG)}: what may differ is {', '.join(MAY_DIFFER)}.")
     first, *others = aligned.experiments
+    allowed = []
     for other in others:
         same_items = set(first.names) == set(other.names)
         fields = [f for f in unequal(first, other) if same_items or f not in BY_ITEMS]
-        if fields:
-            raise UsageError(_protocols_said(first, other, fields))
+        odd = [f for f in fields if _part(f) not in across]
+        if odd:
+            raise UsageError(_protocols_said(first, other, odd))
+        allowed += [f"{printable(other.tag)}: {_named(first, other, fields)}"] if fields else []
     if aligned.complete:
-        return
+        return allowed
     if not allow_missing:
         raise UsageError(
             f"not all have the same items: {items_said(aligned)}. Export them with the same data, or compare the "
@@ -43,6 +61,7 @@ def refuse_unequal(aligned: Aligned, allow_missing: bool) -> None:
                 f"{printable(first.tag)} and {printable(other.tag)}: the truth of their common items differs "
                 f"({', '.join(fields)} in targets.h5), so their scores do not mean the same."
             )
+    return allowed
 
 
 def items_said(aligned: Aligned) -> str:
@@ -56,12 +75,27 @@ def items_said(aligned: Aligned) -> str:
 
 
 def _protocols_said(first: Experiment, other: Experiment, fields: Sequence[str]) -> str:
-    sides = ranked_by(first.record), ranked_by(other.record)
-    named = [f"{field} ({_value(sides[0], field)}, {_value(sides[1], field)})" for field in fields]
     return (
         f"{printable(first.tag)} and {printable(other.tag)} follow different protocols of {first.benchmark}: they differ "
-        f"in {', '.join(named)}. Scores that were made differently are not compared: export or evaluate one as the other."
+        f"in {_named(first, other, fields)}. Scores that were made differently are not compared: export or evaluate one as the "
+        f"other{_across_said(fields)}."
     )
+
+
+def _named(first: Experiment, other: Experiment, fields: Sequence[str]) -> str:
+    """Fields with the value of either."""
+    sides = ranked_by(first.record), ranked_by(other.record)
+    return ", ".join(f"{field} ({_value(sides[0], field)}, {_value(sides[1], field)})" for field in fields)
+
+
+def _across_said(fields: Sequence[str]) -> str:
+    parts = list(dict.fromkeys(map(_part, fields)))
+    return f"; or, if that is what you ask for, say --across {' '.join(parts)}" if {*parts} <= {*MAY_DIFFER} else ""
+
+
+def _part(field: str) -> str:
+    """What `across` calls a field of the protocol: settings and facts of the head are `head`."""
+    return field.split(".")[0].removesuffix("_facts")
 
 
 def _value(protocol: Mapping[str, Any], field: str) -> str:

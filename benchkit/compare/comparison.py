@@ -53,6 +53,7 @@ class Comparison:
         groups: tags by the headline, those that are not told apart together, the best first; empty for two.
         endings: of every gate and pair.
         chance: how often it was tried.
+        across: what of the protocols differs, as was asked for, by tag.
     """
 
     benchmark: str
@@ -67,6 +68,7 @@ class Comparison:
     groups: list[list[str]]
     endings: list[Ending]
     chance: Chance
+    across: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def failed(self) -> bool:

@@ -21,6 +21,7 @@ def plain(comparison: Comparison) -> dict[str, Any]:
             "n_items": comparison.n_items,
             "n_groups": comparison.n_groups,
             "alone": comparison.alone,
+            "across": comparison.across,
             "pairs": [_pair(pair) for pair in comparison.pairs],
             "wins": _wins(comparison.wins),
             "ranking": {"metric": comparison.headline, "groups": comparison.groups} if comparison.groups else None,

@@ -85,6 +85,7 @@ def head(comparison: Comparison) -> str:
 def lines(comparison: Comparison) -> list[str]:
     """What a reader must know beside the numbers, a line each."""
     return [
+        *(f"protocols differ, as asked: {each}" for each in comparison.across),
         *_about_items(comparison),
         *_about_tests(comparison),
         *_about_ranking(comparison),
