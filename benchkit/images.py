@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import zlib
 from collections.abc import Callable
+from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import numpy as np
@@ -12,17 +15,33 @@ import numpy as np
 from benchkit.errors import UsageError, reason
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm")
-MAX_PIXELS = 178_956_970  # twice PIL's warning threshold: where PIL itself refuses a decompression bomb
+MAX_PIXELS = int(
+    os.environ.get("BENCHKIT_MAX_PIXELS") or 178_956_970
+)  # the default is where PIL refuses bombs: 537 MB of RGB
+MAX_SCANS = 200  # of a progressive JPEG, which has about ten: each is a pass over all pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "PPM")  # PIL's others may run programs (EPS)
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _DAMAGE = ("premature end", "bad huffman", "bad arithmetic", "found marker")  # libjpeg goes on with grey or old pixels
 _TURNED = (b"Exif\x00", b"tiff:Orientation", b"eXIf", b"Raw profile type")  # JPEG, PNG without these are upright
+_SCAN = b"\xff\xda"  # a JPEG's scan begins
 _BLANK = 64  # compressed pixels do not end in so many zero bytes; a file that was not written to its end does
 
 
 class Unreadable(UsageError):
     """An image file that cannot be decoded whole."""
+
+
+def read_whole(path: Path) -> bytes:
+    """The bytes of a file; a pipe or a device, which an archive may hold under any name, might never end.
+
+    Raises:
+        Unreadable: it is none.
+        OSError: it cannot be read.
+    """
+    if not S_ISREG(path.stat().st_mode):
+        raise Unreadable("it is no file, but a pipe, a device or a folder")
+    return path.read_bytes()
 
 
 def inspect(data: bytes) -> tuple[int, int]:
@@ -48,7 +67,7 @@ def decode_fast(data: bytes) -> np.ndarray:
     """
     import simplejpeg
 
-    if data[:2] != b"\xff\xd8":
+    if data[:2] != b"\xff\xd8" or data.count(_SCAN) > MAX_SCANS:
         return decode_exact(data)
     try:
         height, width, colorspace, _ = simplejpeg.decode_jpeg_header(data)
@@ -90,14 +109,17 @@ def _open(data: bytes) -> Any:
 
     if not data:
         raise Unreadable("it is empty (0 bytes)")
+    Image.MAX_IMAGE_PIXELS = MAX_PIXELS // 2  # where PIL warns; it refuses twice as many
     try:
         image = Image.open(io.BytesIO(data), formats=FORMATS)
     except Image.DecompressionBombError as error:
-        raise Unreadable(f"it claims more than {MAX_PIXELS:,} pixels") from error
+        raise Unreadable(f"it claims more than {MAX_PIXELS:,} pixels (BENCHKIT_MAX_PIXELS)") from error
     except Exception as error:
         raise Unreadable("it is no image in a known format, or its header is damaged") from error
     if image.size[0] * image.size[1] > MAX_PIXELS:
-        raise Unreadable(f"it claims more than {MAX_PIXELS:,} pixels")
+        raise Unreadable(f"it claims more than {MAX_PIXELS:,} pixels (BENCHKIT_MAX_PIXELS)")
+    if image.format in ("JPEG", "MPO") and data.count(_SCAN) > MAX_SCANS:
+        raise Unreadable(f"it has more than {MAX_SCANS} scans, each of which takes as long as a whole image")
     if image.format == "PNG":
         _refuse_damaged_png(data)
     if image.format == "WEBP" and data[12:16] in (b"VP8 ", b"VP8L") and not any(data[-_BLANK:]):

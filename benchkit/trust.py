@@ -65,8 +65,8 @@ def refuse_foreign(path: str) -> None:
     """
     if not (_allowed(path) or _is_own(path)):
         raise UsageError(
-            f"{path!r} is code that would be imported and run, and a file names it, not you. {_mend(path)}, or name it yourself on "
-            "the command line."
+            f"{path!r} is code that would be imported and run, and a file names it, not you. {_mend(path)}, or name it "
+            "yourself on the command line."
         )
 
 
@@ -121,7 +121,7 @@ def _is_own(path: str) -> bool:
         spec = importlib.util.find_spec(first)
     except (ImportError, ValueError):
         return False
-    if spec is None or not spec.origin or not _is_below(Path(spec.origin)):
+    if spec is None or not spec.origin or not spec.has_location or not _is_below(Path(spec.origin)):
         return False
     folder = Path(spec.origin).parent if spec.submodule_search_locations is not None else None
     for part in rest:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchkit.errors import UsageError, reason, some
+from benchkit.errors import UsageError, printable, reason, some
+from benchkit.store.weights import refuse_bombs, refuse_claims
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -100,14 +101,22 @@ def load_state(path: str | Path) -> tuple[dict[str, Tensor], list[str]]:
     path = Path(path)
     raw = _read(path)
     notes = []
-    while nest := next((key for key in NESTS if isinstance(raw.get(key), Mapping)), None):
+    for _ in range(len(NESTS)):  # a pickle can hold itself
+        nest = next((key for key in NESTS if isinstance(raw.get(key), Mapping)), None)
+        if nest is None:
+            break
         notes.append(f"read the weights under {nest!r}")
         raw = raw[nest]
     import torch
 
     state = {str(key): value for key, value in raw.items() if isinstance(value, torch.Tensor)}
     if not state:
-        raise UsageError(f"{path} holds no tensors; its keys are {', '.join(map(str, list(raw)[:5])) or 'none'}.")
+        there = ", ".join(printable(key, 60) for key in list(raw)[:5])
+        raise UsageError(f"{path} holds no tensors; its keys are {there or 'none'}.")
+    try:
+        refuse_claims(state, path.stat().st_size)
+    except ValueError as error:
+        raise UsageError(f"{path} cannot be used as weights: {printable(error, 300)}.") from error
     return state, notes
 
 
@@ -121,6 +130,7 @@ def _read(path: Path) -> Any:
             from safetensors.torch import load_file
 
             return load_file(path)
+        refuse_bombs(path)
         raw = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UsageError(

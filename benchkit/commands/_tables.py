@@ -152,7 +152,9 @@ def render(
     """
     if style == "csv":
         buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([header, *rows])
+        csv.writer(buffer, lineterminator="\n").writerows(
+            [[_no_formula(cell) for cell in row] for row in (header, *rows)]
+        )
         return buffer.getvalue().rstrip("\n")
     if style == "markdown":
         lines = [[_markdown(cell) for cell in header], *_bold(rows, bold, _markdown, "**{}**")]
@@ -190,6 +192,17 @@ def _tabular(lines: Sequence[str], right: Sequence[bool], rules: bool) -> str:
         header, body = "\n".join([r"\toprule", header, r"\midrule"]), [*body, r"\bottomrule"]
     columns = "".join("r" if each else "l" for each in right)
     return "\n".join([rf"\begin{{tabular}}{{{columns}}}", header, *body, r"\end{tabular}"])
+
+
+def _no_formula(cell: str) -> str:
+    """A cell of CSV that no spreadsheet runs: a name that begins as a formula does gets an apostrophe, a number nothing."""
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _latex(text: str) -> str:

@@ -167,6 +167,17 @@ def evaluate_settings(
     return fill(section, merged, [section])
 
 
+def recorded_settings(component: Component, record: Mapping[str, Any]) -> Any:
+    """The family's settings as a record has them; values are read by their type, as those of a conf are.
+
+    Raises:
+        UsageError: the family has no such setting, or the value is none for it.
+    """
+    merged = merge([plain_layer({"eval": dict(record["conf"]["eval"])}, "record.json")])
+    section = Section("eval", component.settings, "eval", component.name)
+    return fill(section, merged, [section])
+
+
 def _eval_layers(conf: Layer, arguments: Layer, benchmark: str) -> list[Layer]:
     layers = user_layers(conf, arguments, benchmark)
     for each in layers[2:]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,13 @@ def read_yaml(path: str | Path) -> Layer:
             (`${name:...}`), or more than MAX_NODES values once its aliases are followed; a dotted path in a conf from
             elsewhere (`benchkit.trust`).
     """
-    path = Path(path)
+    return _layer(Path(path), lambda key, text, where: trust.named_in_conf(Path(path), key, text, where))
+
+
+Named = Callable[[str, str, str], None]  # told of every key, its text and its place
+
+
+def _layer(path: Path, named: Named) -> Layer:
     text = _text(path)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -111,12 +117,25 @@ def read_yaml(path: str | Path) -> Layer:
         ) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path}: this is not valid YAML: {str(error) or 'nested too deeply'}.") from None
-    reader = _Reader(path)
+    reader = _Reader(path, named)
     if node is None or node.tag.endswith(":null"):
         return Layer({}, {}, str(path))
     if not isinstance(node, yaml.MappingNode):
         raise UsageError(f"{path}:{node.start_mark.line + 1}: a conf is keys with values, not a list or a value.")
     return Layer(reader.mapping(node, "", 0), reader.sources, str(path))
+
+
+def read_native(path: Path) -> Any:
+    """The yaml at `path` as Python values; bounded as `read_yaml`, before anything is built of it. It names nothing to import.
+
+    Raises:
+        UsageError: as `read_yaml`.
+    """
+    _layer(path, lambda key, text, where: None)
+    try:
+        return yaml.safe_load(_text(path))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: this is not valid YAML: {str(error) or 'nested too deeply'}.") from None
 
 
 def _text(path: Path) -> str:
@@ -141,8 +160,8 @@ def _refuse_resolver(text: str, where: str) -> None:
 class _Reader:
     """YAML nodes to values; constructs no object, and counts nodes so that aliases cannot multiply without bound."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, named: Named) -> None:
+        self.path, self.named = path, named
         self.sources: dict[str, str] = {}
         self.nodes = 0
 
@@ -160,7 +179,7 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, key, depth + 1) for each in node.value]
         assert isinstance(node, yaml.ScalarNode)
-        trust.named_in_conf(self.path, key, node.value, self.where(node))
+        self.named(key, node.value, self.where(node))
         return self.scalar(node)
 
     def mapping(self, node: yaml.MappingNode, prefix: str, depth: int) -> dict[str, Any]:
@@ -172,7 +191,7 @@ class _Reader:
                 raise UsageError(f"{prefix}{key} ({self.where(key_node)}): this key is given twice, first at {first}.")
             self.sources[prefix + key] = self.where(key_node)
             if prefix == "benchmarks.":
-                trust.named_in_conf(self.path, prefix + key, key, self.where(key_node))
+                self.named(prefix + key, key, self.where(key_node))
             values[key] = self.value(value_node, prefix + key, depth + 1)
         return values
 

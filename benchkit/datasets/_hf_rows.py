@@ -82,7 +82,12 @@ def _file(path: str | None, folder: Path | None, row: int) -> Path:
     """Where the image of a row without bytes is."""
     if not path or "://" in path:
         raise UsageError(f"row {row} holds no image, only {path or 'nothing'}: use a copy of the set that holds them.")
-    return (folder or Path()) / path
+    whole = os.path.normpath((folder or Path()).absolute() / path)
+    if folder is not None and not Path(whole).is_relative_to(folder.absolute()):
+        raise UsageError(
+            f"row {row} names {path}, which lies outside {folder}: use a copy of the set that holds its images."
+        )
+    return Path(whole)
 
 
 def _labels(library: Any, data: Any, said: str | None) -> tuple[list[str], list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchkit.datasets._listing import check_name
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 from benchkit.geometry.rotation import angle, to_matrix
+from benchkit.provenance import strict
 
 MILLIMETRES = 1000.0  # of a metre: annotations and scans are in millimetres
 WILD, MULTIVIEW = "wild_set", "multiview"
@@ -79,9 +79,9 @@ def scenes(root: Path, kind: str) -> Iterator[list[Photo]]:
 
 def _entries(path: Path) -> list[Any]:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read as JSON ({error}).") from error
+        found = strict.read(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as JSON ({reason(error)}).") from error
     if not isinstance(found, list):
         raise UsageError(f"{path} holds no list of photos.")
     return found
@@ -98,7 +98,7 @@ def _photo(path: Path, number: int, scene: str, entry: Any) -> Photo:
         turn, move, focal = (np.array(camera[name], np.float64) for name in ("q", "t", "focal_length"))
         height, width = (int(side) for side in entry["image_size"])
         split = str(entry.get("split", "train"))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise UsageError(
             f"{path}: photo {number}: camera (q, t, focal_length), filename and image_size are expected ({error!r})."
         ) from error

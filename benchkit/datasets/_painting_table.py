@@ -4,7 +4,6 @@ split, of which wall."""
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,10 +12,12 @@ from typing import Any, Literal
 from benchkit.datasets._listing import check_name
 from benchkit.datasets._tables import read_table
 from benchkit.datasets.base import DataSettings
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, reason
 from benchkit.metrics.painting import INFERENCE_SIZE
+from benchkit.provenance import strict
 from benchkit.settings import setting
 
+LARGEST = 256 << 20  # bytes of a table in JSON
 LONGEST = 1000  # characters of a path
 COLUMNS = ("file", "mask", "split", "wall_id")
 TABLES = ("frames.csv", "frames.json", "data_manifest.json")  # looked for in this order
@@ -94,9 +95,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
     try:
-        rows: Any = json.loads(path.read_bytes().decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read as JSON ({error}).") from error
+        rows: Any = strict.read(path, LARGEST)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as JSON ({reason(error)}).") from error
     rows = rows.get("frames") if isinstance(rows, dict) else rows
     if not isinstance(rows, list):
         raise UsageError(f"{path} is no list of frames. Expected: {LAYOUT}.")
@@ -118,6 +119,6 @@ def below(name: str, where: str) -> str:
     if len(name) > LONGEST:
         raise UsageError(f"{where}: a path of {len(name):,} characters is none that a file can have.")
     plain = os.path.normpath(name).replace(os.sep, "/")
-    if os.path.isabs(name) or plain.startswith("../") or plain == "..":
+    if os.path.isabs(name) or plain.startswith("../") or plain in (".", ".."):
         raise UsageError(f"{where}: {name!r} leads out of the folder: list paths relative to it.")
     return plain

@@ -177,9 +177,9 @@ def pinhole(where: str, cells: Sequence[str], reading: Reading) -> tuple[Matrix,
             "image_undistorter."
         )
     names = MODELS[model]
+    if len(cells) < 3 + len(names):
+        raise UsageError(f"{where}: {model} is width, height and at least {len(names)} parameters, not {len(cells) - 1}.")
     width, height, *numbers = floats(cells[1:], where)
-    if len(numbers) < len(names):
-        raise UsageError(f"{where}: {model} has at least {len(names)} parameters, not {len(numbers)}.")
     if any(numbers[len(names) :]):
         raise UsageError(
             f"{where}: the lens distorts ({model}, {' '.join(cells[3 + len(names) :])}), and pairs are of pinhole cameras. "

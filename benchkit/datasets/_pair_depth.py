@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchkit.datasets._dense_readers import read_stored
-from benchkit.images import Unreadable
+from benchkit.errors import reason
+from benchkit.images import MAX_PIXELS, Unreadable
+from benchkit.store import foreign
 
 HDF5 = (".h5", ".hdf5")
 KEY = "depth"  # of an HDF5 file, as MegaDepth's
@@ -34,6 +36,8 @@ def _hdf5(path: Path) -> NDArray[np.floating]:
 
     try:
         with h5py.File(path, "r") as file:
-            return np.asarray(file[KEY])
-    except (OSError, KeyError, TypeError) as error:
+            return np.asarray(foreign.numbers(file, KEY, MAX_PIXELS))
+    except foreign.Refused as error:
+        raise Unreadable(f"{path.name}: {reason(error)}") from error
+    except (OSError, KeyError, TypeError, RuntimeError) as error:
         raise Unreadable(f"{path.name} is no HDF5 file with a data set {KEY!r}") from error

@@ -46,12 +46,14 @@ def looked_up(path: Path, camera: tuple[str, Sequence[str]], K: Matrix, size: tu
         UsageError: the photo's camera is of another model.
     """
     where, cells = camera
-    width, height, *numbers = floats(cells[1:], where)
-    if cells[0] != MODEL or len(numbers) != 12:
+    if cells[:1] != [MODEL] or len(cells) != 15:
         raise UsageError(f"{where}: the photos of ETH3D have cameras of the model {MODEL}, not {' '.join(cells[:1])}.")
+    width, height, *numbers = floats(cells[1:], where)
+    if path.stat().st_size != int(width) * int(height) * 4:
+        raise Unreadable(
+            f"it has {path.stat().st_size:,} bytes, and the photo has {width:g} x {height:g} pixels of 4 each"
+        )
     stored = np.fromfile(path, dtype="<f4")
-    if stored.size != int(width) * int(height):
-        raise Unreadable(f"it holds {stored.size:,} numbers, and the photo has {width:g} x {height:g} pixels")
     stored = stored.reshape(int(height), int(width))
     x, y = np.meshgrid(np.arange(size[0]) + 0.5, np.arange(size[1]) + 0.5)
     seen = np.stack([x.ravel(), y.ravel(), np.ones(x.size)], axis=1) @ np.linalg.inv(K).T

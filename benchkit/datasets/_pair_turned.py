@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchkit.datasets._pair_items import Matrix, rigid
 from benchkit.errors import UsageError
-from benchkit.images import Unreadable, inspect, open_whole
+from benchkit.images import Unreadable, inspect, open_whole, read_whole
 
 UPRIGHT = 1
 QUARTERS = {UPRIGHT: 0, 3: 2, 6: 3, 8: 1}  # EXIF orientation: quarter turns against the clock that make it upright
@@ -43,7 +43,7 @@ def header(path: Path) -> tuple[int, int, int]:
     found = found if 1 <= found <= 8 else UPRIGHT
     if image.format == "JPEG":
         return (*image.size, found)
-    height, width = inspect(path.read_bytes())  # of a TIFF, PIL may or may not have turned the size already
+    height, width = inspect(read_whole(path))  # of a TIFF, PIL may or may not have turned the size already
     return (height, width, found) if found >= 5 else (width, height, found)
 
 
@@ -56,7 +56,7 @@ def _opened(path: Path) -> Any:
             return open_whole(start)
         except Unreadable:
             pass  # size and orientation may stand further behind
-    return open_whole(path.read_bytes())
+    return open_whole(read_whole(path))
 
 
 def _png(file: BinaryIO) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchkit.images import DECODERS
+from benchkit.images import DECODERS, read_whole
 from benchkit.settings import setting
 
 Arrays = dict[str, np.ndarray]
@@ -97,7 +97,7 @@ class Dataset:
     def read(self, view: str) -> bytes | None:
         """The encoded image, from its file or its archive; None when it is generated."""
         path = self.path(view)
-        return None if path is None else path.read_bytes()
+        return None if path is None else read_whole(path)
 
     def source(self) -> str:
         """What the names of views are relative to: facts about their bytes are remembered under it."""

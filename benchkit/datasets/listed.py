@@ -126,7 +126,7 @@ def _below_root(name: str, path: Path, number: int) -> str:
     """The image's path as an item's name."""
     check_name(name)
     plain = os.path.normpath(name).replace(os.sep, "/")
-    if os.path.isabs(name) or plain.startswith("../"):
+    if os.path.isabs(name) or plain in (".", "..") or plain.startswith("../"):
         raise UsageError(f"{path}:{number}: {name!r} leads out of data.root: list paths relative to it.")
     return plain
 

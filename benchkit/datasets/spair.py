@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +26,7 @@ from benchkit.datasets._listing import check_name
 from benchkit.datasets._lists import read_lines, refuse_twice
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError, reason
+from benchkit.provenance import strict
 from benchkit.settings import setting
 
 LAYOUT = (
@@ -108,7 +108,7 @@ class Spair(Dataset):
             try:
                 text = path.read_bytes()
                 self._known[item] = read_pair(text)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
                 said = f"it has no {error}" if isinstance(error, KeyError) else reason(error)
                 raise UsageError(f"{path}: this annotation of a pair cannot be used: {said}.") from error
         return self._known[item]
@@ -152,7 +152,7 @@ def read_pair(text: bytes) -> Pair:
     Raises:
         KeyError, TypeError, ValueError: something is missing or not as it should be.
     """
-    told = json.loads(text)
+    told = strict.parse(text)
     names = [str(told[key]) for key in ("category", "src_imname", "trg_imname")]
     for name in names:
         if name in ("", ".", "..") or os.path.basename(name) != name or "\\" in name:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +13,12 @@ import yaml
 
 from benchkit.conf.build import evaluate_settings, plain
 from benchkit.conf.diff import counts_of, describe, differences
-from benchkit.errors import RunError, UsageError
+from benchkit.errors import RunError, UsageError, reason
 from benchkit.eval._checks import check_fields, check_files, read_exported, refuse_absent, refuse_clash
 from benchkit.eval._flagged import with_scores_without
 from benchkit.eval.base import Benchmark, Columns
 from benchkit.metrics.intervals import bootstrap, drawn_together
+from benchkit.provenance import strict
 from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import NAME, append_record, describe_file, sealed, unaltered
 from benchkit.registry import Component, find
@@ -76,10 +76,17 @@ def evaluate_folder(
         fresh = _to_score(folder, record, component, settings, overwrite_eval)
         if fresh:
             record = _score(folder, record, component.build(settings), plain(settings))
-        summaries = json.loads((folder / "summaries.json").read_text(encoding="utf-8"))
+        summaries = _summaries(folder / "summaries.json")
     if records:
         append_record(Path(records), record)
     return Evaluation(folder, summaries, record, fresh)
+
+
+def _summaries(path: Path) -> dict[str, float | None]:
+    try:
+        return dict(strict.read(path))
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(f"{path} cannot be read ({reason(error)}): make it again with --overwrite_eval.") from error
 
 
 def _to_score(folder: Path, record: dict[str, Any], component: Component, settings: Any, overwrite_eval: bool) -> bool:

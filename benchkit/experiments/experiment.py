@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchkit.conf.build import recorded_settings
 from benchkit.errors import RunError, UsageError
 from benchkit.eval._checks import refuse_absent
 from benchkit.provenance.identity import unequal_fields
@@ -27,7 +28,7 @@ WITHOUT_ITEMS = ("stats/", "pictures/", "category/")  # columns that are no scor
 def family_of(record: Mapping[str, Any]) -> Benchmark:
     """The family of a tag with the settings that it was scored with."""
     component = find("eval", record["family"])
-    family: Benchmark = component.build(component.settings(**record["conf"]["eval"]))
+    family: Benchmark = component.build(recorded_settings(component, record))
     return family
 
 

@@ -28,7 +28,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchkit.errors import RunError, UsageError
+from benchkit.errors import RunError, UsageError, reason
+from benchkit.provenance import shape, strict
 from benchkit.provenance.identity import identity_hash
 
 SCHEMA = 1
@@ -47,17 +48,23 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = strict.read(path)
         schema = int(record["schema"])
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise RunError(f"{path} is damaged ({error}). Delete it and export again; the bank is reused.") from error
+    except (ValueError, KeyError, TypeError, OSError, OverflowError) as error:
+        raise RunError(
+            f"{path} is damaged ({reason(error)}). Delete it and export again; the bank is reused."
+        ) from error
     if schema > SCHEMA:
         raise UsageError(f"{path} has schema {schema}; this benchkit reads up to {SCHEMA}. Update benchkit.")
     if record.get(SEAL) != seal_of(record):
         raise RunError(
             f"{path} is damaged or was edited: its seal does not fit. Delete it and export again; the bank is reused."
         )
-    return record
+    try:
+        shape.check(record)
+    except ValueError as error:
+        raise RunError(f"{path} is no record as benchkit writes it: {reason(error)}. Export again.") from error
+    return dict(record)
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:

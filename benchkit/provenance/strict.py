@@ -28,8 +28,8 @@ def parse(text: str | bytes) -> Any:
     """What JSON text says.
 
     Raises:
-        ValueError: it is none; a number is not finite or has thousands of digits; an object names a key twice; or lists and objects
-            lie deeper than DEPTH in each other.
+        ValueError: it is none; a number is not finite or has thousands of digits; an object names a key twice; or lists and
+            objects lie deeper than DEPTH in each other.
     """
     try:
         value = json.loads(text, parse_constant=_refused, parse_float=_finite, object_pairs_hook=_object)

@@ -22,17 +22,21 @@ class Refused(ValueError):
     """Why a file is not read; without a full stop."""
 
 
-def paths(group: h5py.Group) -> list[str]:
+def paths(group: h5py.Group, linked: bool = False) -> list[str]:
     """Names of all data sets below a group, sorted; no data set is opened.
 
+    Args:
+        group: where to begin.
+        linked: links that are none of an object in the same file are left out; else they are refused.
+
     Raises:
-        Refused: a link that is none of an object in the same file, or groups deeper than DEPTH.
+        Refused: such a link, or groups deeper than DEPTH.
     """
     found: list[str] = []
     left = [(group.id, b"", 1)]
     while left:
         here, above, depth = left.pop()
-        for name in _names(here):
+        for name in _names(here, linked):
             path = above + name
             if h5o.get_info(here, name).type != h5o.TYPE_GROUP:
                 found.append(_text(path))
@@ -43,13 +47,14 @@ def paths(group: h5py.Group) -> list[str]:
     return sorted(found)
 
 
-def _names(group: h5g.GroupID) -> list[bytes]:
+def _names(group: h5g.GroupID, linked: bool) -> list[bytes]:
     names: list[bytes] = []
 
     def take(name: bytes, info: h5l.LinkInfo) -> None:
-        names.append(name)
-        if info.type != h5l.TYPE_HARD:
-            raise Refused(f"{_text(name)} is a link to elsewhere, which is not followed")
+        if info.type == h5l.TYPE_HARD:
+            names.append(name)
+        elif not linked:
+            raise Refused(f"{_text(name)} is none of its own, but a link to elsewhere, which is not followed")
 
     group.links.iterate(take, info=True)
     return names
@@ -75,7 +80,7 @@ def node(group: h5py.Group, path: str) -> h5py.Dataset | h5py.Group:
         if not group.id.links.exists(above):
             raise KeyError(path)
         if group.id.links.get_info(above).type != h5l.TYPE_HARD:
-            raise Refused(f"{'/'.join(parts[:count])} is a link to elsewhere, which is not followed")
+            raise Refused(f"{'/'.join(parts[:count])} is none of its own, but a link to elsewhere, which is not followed")
     return group[path]
 
 
@@ -94,7 +99,7 @@ def dataset(group: h5py.Group, path: str) -> h5py.Dataset:
 
 def _refuse_elsewhere(made: h5py.h5p.PropDCID, path: str) -> None:
     if made.get_layout() == h5d.VIRTUAL or made.get_external_count():
-        raise Refused(f"{path} is made of other files, which are not read")
+        raise Refused(f"{path} is made of another file, which is not read")
 
 
 def place(found: h5py.Dataset) -> int | None:

@@ -57,7 +57,8 @@ def verify(path: Path, kind: str | None = None, version: int | None = None) -> d
             f"{path} has format version {trailer['version']}; this benchkit reads up to {version}. Update benchkit."
         )
     if kind is not None and trailer.get("kind") != kind:
-        raise RunError(f"{path} holds {printable(trailer.get('kind'), 40)}, where {kind} belong: it is another file under this name.")
+        held = printable(trailer.get("kind"), 40)
+        raise RunError(f"{path} holds {held}, where {kind} belong: it is another file under this name.")
     if not _are_apart(trailer.get("checked"), trailer["size"]) or not isinstance(trailer.get("kind"), str):
         raise RunError(f"{path} is no benchkit file: its seal speaks of ranges that it cannot have. {MEND}")
     if trailer.get("crc32") != _structure_sum(path, trailer):

@@ -150,7 +150,12 @@ class Table:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (foreign.Refused, KeyError, UnicodeDecodeError, RuntimeError) as error:  # h5py raises them of odd structures
+        except (
+            foreign.Refused,
+            KeyError,
+            UnicodeDecodeError,
+            RuntimeError,
+        ) as error:  # h5py raises them of odd structures
             raise RunError(f"{self.path} is no file as benchkit writes it: {reason(error)}. {seal.MEND}") from error
         except BlockingIOError as error:
             raise RunError(f"{self.path} is being written by another process. Close it, or wait and retry.") from error

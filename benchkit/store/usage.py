@@ -7,7 +7,6 @@ from it; what is lost is that the next head, layer or benchmark has to forward t
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import time
 from collections import defaultdict
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchkit.errors import BenchkitError, RunError
+from benchkit.provenance import strict
 from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import read_record
 from benchkit.store.files import owner
@@ -101,9 +101,9 @@ def _bank(folder: Path, users: dict[str, list[str]]) -> Holding:
 def _identity(folder: Path) -> dict[str, Any]:
     """The identity of a bank and its hash; empty where the file is gone or damaged."""
     try:
-        identity = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
+        identity = strict.read(folder / "identity.json")
         return {**identity, "hash": identity_hash(identity)}
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return {}
 
 

@@ -6,15 +6,16 @@ beside them, a record with its own seal, and a bank's identity with the name of 
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-from benchkit.errors import BenchkitError, RunError
+from benchkit.errors import BenchkitError, RunError, reason
+from benchkit.provenance import strict
 from benchkit.provenance.identity import canonical, identity_hash
 from benchkit.provenance.record import NAME as RECORD
 from benchkit.provenance.record import SEAL, file_sha256, seal_of
+from benchkit.provenance.shape import is_below
 from benchkit.store.content import features_hash, table_hash
 from benchkit.store.features import TagFeatures
 from benchkit.store.table import Table
@@ -105,7 +106,7 @@ def _table_content(file: Path) -> str:
 
 def _json_content(file: Path) -> str:
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        value = strict.read(file)
         content = identity_hash(value)
     except (ValueError, OSError) as error:
         raise RunError(f"{file} is damaged: {error}. Make it again with eval, or export.") from error
@@ -124,14 +125,14 @@ def _check_record(file: Path, content: str) -> None:
     if record is None:
         return
     if file.name == RECORD:
-        absent = [name for name in record.get("files", ()) if not (file.parent / name).is_file()]
+        absent = [name for name in _files_of(record) if not (file.parent / name).is_file()]
         if absent:
             raise RunError(f"{file} speaks of {absent[0]}, which is missing. Make it again with eval, or export.")
         fits = record.get(SEAL) == seal_of(record)
     elif file.name == "conf.yaml":
         fits = _conf(file) == canonical(record.get("conf"))
     else:
-        fits = _as_recorded(file, content, record.get("files", {}).get(file.name))
+        fits = _as_recorded(file, content, _files_of(record).get(file.name))
     if not fits:
         raise RunError(
             f"{file} is not what record.json says: one of them is damaged, or an eval did not finish. Make it again "
@@ -141,19 +142,26 @@ def _check_record(file: Path, content: str) -> None:
 
 def _record(folder: Path) -> dict[str, Any] | None:
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = strict.read(folder / RECORD)
     except (ValueError, OSError):  # reported under its own name
         return None
     return record if isinstance(record, dict) else None
 
 
+def _files_of(record: dict[str, Any]) -> dict[str, Any]:
+    """Facts by name of a file beside the record; none where they are no such facts: then its seal is all there is to check."""
+    files = record.get("files")
+    good = isinstance(files, dict) and all(isinstance(f, dict) and is_below(n) for n, f in files.items())
+    return dict(files) if good else {}
+
+
 def _conf(file: Path) -> Any:
-    import yaml
+    from benchkit.conf.layers import read_native
 
     try:
-        return canonical(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (ValueError, yaml.YAMLError) as error:
-        raise RunError(f"{file} is damaged: {error}. record.json holds the same settings.") from error
+        return canonical(read_native(file))
+    except BenchkitError as error:
+        raise RunError(f"{file} is damaged: {reason(error)}. record.json holds the same settings.") from error
 
 
 def _as_recorded(file: Path, content: str, facts: dict[str, Any] | None) -> bool:

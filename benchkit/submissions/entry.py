@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from benchkit.conf.build import recorded_settings
 from benchkit.conf.find import configs_dir
 from benchkit.errors import UsageError, printable, reason
 from benchkit.eval import evaluate
@@ -19,6 +20,7 @@ from benchkit.submissions.manifest import EVALUATED, read_json, walls_across
 FAMILY = "painting_vision"  # the family that has a board
 HEAD = "head.safetensors"
 TRIPLE = ("benchmark_version", "taxonomy_version", "dataset_id")  # entries are comparable if, and only if, these agree
+LARGEST = 1 << 20  # bytes of a submission: the usual one has a few thousand
 CLOSE = 1e-9  # numbers are written with all their digits
 
 
@@ -45,7 +47,7 @@ def make_entry(
 def family_of(record: Mapping[str, Any]) -> Benchmark:
     """The family that scored a record."""
     component = find("eval", record["family"])
-    made: Benchmark = component.build(component.settings(**record["conf"]["eval"]))
+    made: Benchmark = component.build(recorded_settings(component, record))
     return made
 
 
@@ -177,7 +179,7 @@ def read_entry(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: it does not; names the place.
     """
-    found = read_json(path, "make it with benchkit submit")
+    found = read_json(path, "make it with benchkit submit", LARGEST)
     _check(found, str(path))
     return dict(found)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,9 +16,10 @@ from benchkit.errors import UsageError, reason, some
 from benchkit.images import Unreadable, inspect
 from benchkit.metrics.painting import TAXONOMY_VERSION
 from benchkit.progress import track
+from benchkit.provenance import strict
 from benchkit.provenance.painting import painting_id
 
-LARGEST = 256 << 20  # bytes of a manifest or submission
+LARGEST = 256 << 20  # bytes of a manifest
 NAME, EVALUATED = "data_manifest.json", "test"
 FRAME_KEYS = {"file": str, "mask": str, "sha256": str, "mask_sha256": str, "split": str, "wall_id": str, "size": list}
 
@@ -116,29 +116,16 @@ def _check_frame(frame: Any, where: str) -> None:
         raise UsageError(f"{where}: size should be two whole numbers, height and width.")
 
 
-def read_json(path: Path, mend: str) -> Any:
-    """A file's JSON: no name twice in an object, no NaN or infinity, at most LARGEST bytes.
+def read_json(path: Path, mend: str, largest: int = LARGEST) -> Any:
+    """A file's JSON (`provenance.strict`), of at most so many bytes.
 
     Raises:
         UsageError: it cannot be read so; `mend` says what to do.
     """
     try:
-        if path.stat().st_size > LARGEST:
-            raise ValueError(f"it is larger than {LARGEST >> 20} MB")
-        return json.loads(path.read_bytes().decode("utf-8-sig"), parse_constant=_refuse, object_pairs_hook=_object)
-    except (OSError, ValueError, RecursionError) as error:
+        return strict.read(path, largest)
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as JSON ({reason(error)}): {mend}.") from error
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("an object names a key twice")
-    return found
 
 
 def walls_across(frames: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import h5py
 import numpy as np
 
-from benchkit.errors import UsageError, some
+from benchkit.errors import UsageError, reason, some
 from benchkit.progress import track
+from benchkit.store import foreign
 from benchkit.store.columns import Column, Ragged
 
 POINTS, MATCHES, SCORES = ("keypoints0", "keypoints1"), "matches0", "matching_scores0"
 MOST = 1_000_000  # keypoints of a view
+TOTAL = 1 << 28  # bytes that all of them may claim, whatever the file's size
 # Further fields of Glue Factory, and how many axes they have: kept where every pair has them, and not scored.
 BESIDE = {
     "keypoint_scores0": 1,
@@ -35,7 +38,7 @@ def find(file: str | None, others: Mapping[str, Sequence[str]]) -> tuple[dict[st
     if not file or not Path(file).expanduser().is_file():
         raise UsageError(f"model.head.file={file}: that file does not exist.")
     with _opened(file) as h5:
-        there = _groups(h5)
+        there = _groups(h5, file)
         if not there:
             raise UsageError(
                 f"{file} holds no group with a data set {MATCHES}: one per pair, as Glue Factory writes them."
@@ -50,8 +53,10 @@ def find(file: str | None, others: Mapping[str, Sequence[str]]) -> tuple[dict[st
                 f"{some(sorted(there))}. Score fewer items with --limit, or name the split that was run."
             )
         groups = {item: str(group) for item, group in found.items()}
-        for group in groups.values():
-            _check(h5[group], f"{file}: {group}")
+        claims = {group: _check(foreign.node(h5, group), f"{file}: {group}") for group in set(groups.values())}
+        claimed = sum(claims[group] for group in groups.values())
+        if claimed > TOTAL + foreign.RATIO * Path(file).expanduser().stat().st_size:
+            raise UsageError(f"{file} claims {claimed:,} bytes of keypoints and matches, far more than it can hold.")
         return groups, _notes(h5, list(groups.values()), len(there))
 
 
@@ -62,36 +67,33 @@ def _opened(file: str) -> Any:
         raise UsageError(f"{file} is no HDF5 file, or a damaged one ({error}).") from error
 
 
-def _groups(h5: Any) -> set[str]:
-    """Groups with matches; `visititems` follows hard links alone, so nothing outside the file is read."""
-    names: set[str] = set()
-
-    def visit(name: str, thing: Any) -> None:
-        if isinstance(thing, h5py.Dataset) and name.rpartition("/")[2] == MATCHES:
-            names.add(name.rpartition("/")[0])
-
-    h5.visititems(visit)
-    return names
+def _groups(h5: Any, file: str) -> set[str]:
+    """Groups with matches."""
+    try:
+        found = foreign.paths(h5, linked=True)
+    except (foreign.Refused, RuntimeError) as error:
+        raise UsageError(f"{file} cannot be read: {reason(error)}.") from error
+    return {path.rpartition("/")[0] for path in found if path.rpartition("/")[2] == MATCHES}
 
 
 def _shape(group: Any, name: str, where: str) -> tuple[int, ...]:
     """Of numbers that lie in the file itself."""
-    link = group.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink) or not isinstance(group[name], h5py.Dataset):
-        raise UsageError(f"{where} has no {name} of its own.")
-    if group[name].external or group[name].is_virtual:
-        raise UsageError(f"{where}/{name} leads to another file; that is not followed.")
     whole = name in (MATCHES, "line_matches0")
-    if group[name].dtype.kind not in ("iu" if whole else "fiu"):
-        raise UsageError(f"{where}/{name} holds {group[name].dtype}, not {'whole ' if whole else ''}numbers.")
-    shape: tuple[int, ...] = group[name].shape
+    try:
+        shape: tuple[int, ...] = foreign.numbers(group, name, 4 * MOST, "iu" if whole else "fiu").shape
+    except KeyError as error:
+        raise UsageError(f"{where} has no {name} of its own.") from error
+    except (foreign.Refused, RuntimeError, OSError) as error:
+        raise UsageError(f"{where}/{name} cannot be read: {reason(error)}.") from error
     return shape
 
 
-def _check(group: Any, where: str) -> None:
+def _check(group: Any, where: str) -> int:
+    """Bytes that the fields of a group take in memory."""
     shapes = {name: _shape(group, name, where) for name in (*POINTS, MATCHES, *([SCORES] if SCORES in group else []))}
+    beside: dict[str, tuple[int, ...]] = {}
     for name in (each for each in BESIDE if each in group):
-        shape = _shape(group, name, where)
+        shape = beside[name] = _shape(group, name, where)
         if len(shape) != BESIDE[name] or shape[1:] not in ((), (2, 2)) or shape[0] > MOST:
             raise UsageError(f"{where}/{name} has the shape {shape}; lines are (n, 2, 2), scores and matches (n,).")
     count = shapes[POINTS[0]][0] if shapes[POINTS[0]] else 0
@@ -101,6 +103,7 @@ def _check(group: Any, where: str) -> None:
         raise UsageError(
             f"{where} has {told}; keypoints are (n, 2), matches and scores one per keypoint of the first view."
         )
+    return sum(8 * math.prod(shape) for shape in (*shapes.values(), *beside.values()))
 
 
 def _notes(h5: Any, groups: Sequence[str], total: int) -> list[str]:

@@ -14,6 +14,7 @@ from benchkit.heads.solvers.blocks import fixed_threads
 from benchkit.heads.solvers.grid_matches import pair_columns
 from benchkit.store.columns import Column
 from benchkit.store.points import LocalFeatures, Points
+from benchkit.store.weights import refuse_bombs
 
 
 def load(kind: str, settings: Any) -> Any:
@@ -41,6 +42,7 @@ def load(kind: str, settings: Any) -> Any:
 
 def _filled(net: Any, path: Path) -> Any:
     try:
+        refuse_bombs(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
         for layer in range(net.conf.n_layers):  # the published files name attention as an older version did
             for old, new in ((f"self_attn.{layer}", f"transformers.{layer}.self_attn"),

@@ -10,6 +10,7 @@ import torch
 
 from benchkit.errors import UsageError, reason
 from benchkit.heads.solvers.dense_matcher import Found, grey
+from benchkit.store.weights import refuse_bombs
 
 BUG_FIXED = ("indoor_new",)  # weights trained with the position encoding as the paper has it
 
@@ -53,6 +54,7 @@ def _downloaded(make: Any, name: str, config: Any) -> Any:
 def _fill(net: Any, path: Path) -> None:
     """Take a file's weights: a dictionary of tensors, or one with them as `state_dict`; the names may begin with matcher."""
     try:
+        refuse_bombs(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
         net.load_state_dict(dict(state.get("state_dict", state)))
     except Exception as error:  # no file, damaged, code in it, or another network's
