@@ -46,7 +46,7 @@ def launched(given: argparse.Namespace) -> tuple[int, list[tuple[str, Outcome]]]
             worst, outcomes = launch(given, say, changed)
     finally:
         if seen:
-            print(render(*rows(seen), "table"))
+            print(render(*rows(seen), "table"), file=sys.stderr)
     return worst, outcomes
 
 
