@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tiny_server import Served, until
+from tiny_server import PATIENCE, Served, until
 
 from benchkit.errors import UsageError
 
@@ -89,13 +89,13 @@ async def control(served: Served, query: str = "") -> WebSocketClientConnection:
 async def heard(found: WebSocketClientConnection, key: str) -> dict[str, Any]:
     """The next message that has `key`."""
     while True:
-        message = await asyncio.wait_for(found.read_message(), 5)
+        message = await asyncio.wait_for(found.read_message(), PATIENCE)
         assert message is not None, "closed"
         if isinstance(message, str) and key in (content := json.loads(message)):
             return content
 
 
-async def picture(found: WebSocketClientConnection, seconds: float = 5) -> bytes:
+async def picture(found: WebSocketClientConnection, seconds: float = PATIENCE) -> bytes:
     """The next picture."""
     while not isinstance(message := await asyncio.wait_for(found.read_message(), seconds), bytes):
         assert message is not None, "closed"
@@ -213,7 +213,7 @@ class TestAViewerForEachPage:
             await picture(figure)
             left = weakref.ref(window.viewer.figure)
             page.close()
-            while await asyncio.wait_for(figure.read_message(), 5) is not None:
+            while await asyncio.wait_for(figure.read_message(), PATIENCE) is not None:
                 pass
             return left
 
@@ -245,7 +245,7 @@ class TestAViewerForEachPage:
         async def run() -> None:
             one, two = await control(served), await control(served)
             await one.write_message("x" * 100_000)
-            while await asyncio.wait_for(one.read_message(), 5) is not None:
+            while await asyncio.wait_for(one.read_message(), PATIENCE) is not None:
                 pass
             tell(two, act="x", values={"x": "3"})
             while (await heard(two, "state"))["state"] != {"x": "3"}:
@@ -396,10 +396,10 @@ class TestFigures:
             async with Opened(served) as opened:
                 tell(opened.page, act="close")
                 assert (await heard(opened.page, "close")) == {"close": 0}
-                while await asyncio.wait_for(opened.figure.read_message(), 5) is not None:
+                while await asyncio.wait_for(opened.figure.read_message(), PATIENCE) is not None:
                     pass
                 again = await connect(served, opened.path)
-                assert await asyncio.wait_for(again.read_message(), 5) is None
+                assert await asyncio.wait_for(again.read_message(), PATIENCE) is None
 
         asyncio.run(run())
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 10.0  # seconds
+PATIENCE = 30.0  # seconds: cores may be shared
 
 
 class Served:
