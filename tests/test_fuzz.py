@@ -1,7 +1,7 @@
 """Whatever is done to a file, its reader gives the same content, refuses it with a message, or, without checksums, reads it.
 
-`scripts/fuzz` does the same for minutes, in processes of their own; here some dozen files are made of each kind, and a smallest one
-is shown where a reader fails.
+`scripts/fuzz` does the same for minutes, in processes of their own; here some dozen files are made of each kind, and a
+smallest one is shown where a reader fails.
 """
 
 import json
@@ -19,9 +19,9 @@ from benchkit import trust
 FOLDER = Path(__file__).parents[1] / "scripts" / "fuzz_parts"
 sys.path.insert(0, str(FOLDER))
 
-from all import Case, main
-from edits import KINDS, WORDS, edited
-from readers import READERS
+from all import Case, main  # noqa: E402
+from edits import KINDS, WORDS, edited  # noqa: E402
+from readers import READERS  # noqa: E402
 
 EDITS = st.lists(
     st.tuples(
@@ -34,7 +34,7 @@ EDITS = st.lists(
     max_size=4,
 )
 QUICK = settings(
-    max_examples=25,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,
@@ -89,7 +89,7 @@ def alone(names: list[str], folder: Path, *bound: str) -> subprocess.CompletedPr
 
 def test_readers_that_a_library_parses_for(tmp_path):
     quick = [name for name in ALONE if name != "pt"]
-    ended = alone(quick, tmp_path, "--examples", "60")
+    ended = alone(quick, tmp_path, "--examples", "40")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stdout.count(" ok ") == len(quick)
 

@@ -10,6 +10,7 @@ from timm.data import ImageNetInfo
 from benchkit.backbones.base import Label
 from benchkit.conf.find import configs_dir
 from benchkit.errors import UsageError
+from benchkit.provenance import strict
 
 COUNT = 1000
 SPELLINGS = 20  # classes whose name may be spelt otherwise ("crane bird") in a list that is ImageNet's all the same
@@ -30,7 +31,7 @@ def names_of(given: Sequence[str]) -> list[str]:
         raise UsageError(
             f"model.backbone.labels={given[0]}: there is no such file, and the lists that ship are {shipped}."
         )
-    return [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    return strict.lines(path)
 
 
 def labels_of(names: Sequence[str]) -> tuple[Label, ...]:

@@ -141,7 +141,7 @@ def _images(path: Path) -> Iterator[tuple[int, list[str], NDArray[np.int64]]]:
     for (number, line), (_, keypoints) in zip(lines[::2], [*lines[1::2], (0, "")], strict=False):
         try:
             ids = np.array(keypoints.split()[2::3], dtype=np.int64)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise UsageError(f"{path}:{number + 1}: keypoints are `X Y POINT3D_ID` each.") from None
         cells = line.split(maxsplit=9)
         if len(cells) != 10:

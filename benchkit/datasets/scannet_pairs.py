@@ -30,6 +30,7 @@ from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
 from benchkit.geometry.rotation import angle
 from benchkit.images import inspect
+from benchkit.provenance import strict
 from benchkit.settings import setting
 
 LAYOUT = "root/test.npz, root/intrinsics.npz and root/scene0707_00/ ..., each with color/15.jpg, depth/15.png and pose/15.txt"
@@ -211,7 +212,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _pose(path: Path) -> np.ndarray:
     """Sixteen numbers, row by row."""
-    words = path.read_text(encoding="utf-8", errors="replace").split()
+    words = [word for line in strict.lines(path) for word in line.split()]
     if len(words) != 16:
         raise UsageError(f"{path}: a pose of 4 x 4 numbers is expected, not {len(words)}.")
     return homogeneous(floats(words, str(path)), str(path))

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchkit.errors import RunError, UsageError
 from benchkit.heads.base import Head, ModelSide, Wants
+from benchkit.provenance import strict
 from benchkit.settings import setting
 from benchkit.store.items import Items
 
@@ -139,8 +140,7 @@ def _named(named: str) -> list[str] | None:
         lists = {"openai80": library.OPENAI_IMAGENET_TEMPLATES, "openai7": library.SIMPLE_IMAGENET_TEMPLATES}
         return [template("{}") for template in lists[named]]
     if "{}" not in named and Path(named).expanduser().is_file():
-        text = Path(named).expanduser().read_text(encoding="utf-8-sig")
-        return [line.strip() for line in text.splitlines() if line.strip()]
+        return strict.lines(Path(named).expanduser())
     return None
 
 

@@ -1,4 +1,4 @@
-"""JSON from files that a stranger may have written: finite numbers, each key once, and no deeper than anything here is."""
+"""Text and JSON that a stranger may have written: finite numbers, each key once, no deeper than anything here is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import math
 from pathlib import Path
 from typing import Any
+
+from benchkit.errors import UsageError
 
 DEPTH = 64  # levels of lists and objects
 LARGEST = 64 << 20  # bytes of a record, or of summaries: parsed, JSON takes some twenty times its length
@@ -22,6 +24,21 @@ def read(path: Path, largest: int = LARGEST) -> Any:
     if size > largest:
         raise ValueError(f"it has {size:,} bytes, more than {largest:,}")
     return parse(path.read_bytes().decode("utf-8-sig"))
+
+
+def lines(path: Path) -> list[str]:
+    """Lines of a text file that hold something, stripped.
+
+    Raises:
+        UsageError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def parse(text: str | bytes) -> Any:

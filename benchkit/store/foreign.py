@@ -80,7 +80,9 @@ def node(group: h5py.Group, path: str) -> h5py.Dataset | h5py.Group:
         if not group.id.links.exists(above):
             raise KeyError(path)
         if group.id.links.get_info(above).type != h5l.TYPE_HARD:
-            raise Refused(f"{'/'.join(parts[:count])} is none of its own, but a link to elsewhere, which is not followed")
+            raise Refused(
+                f"{'/'.join(parts[:count])} is none of its own, but a link to elsewhere, which is not followed"
+            )
     return group[path]
 
 
@@ -97,6 +99,13 @@ def dataset(group: h5py.Group, path: str) -> h5py.Dataset:
     return found
 
 
+def _dtype(found: h5py.Dataset, path: str) -> np.dtype:
+    try:
+        return np.dtype(found.dtype)
+    except (TypeError, ValueError) as error:  # numbers of a kind that numpy has not
+        raise Refused(f"{path} is of a type that cannot be read ({error})") from None
+
+
 def _refuse_elsewhere(made: h5py.h5p.PropDCID, path: str) -> None:
     if made.get_layout() == h5d.VIRTUAL or made.get_external_count():
         raise Refused(f"{path} is made of another file, which is not read")
@@ -108,7 +117,8 @@ def place(found: h5py.Dataset) -> int | None:
     Raises:
         Refused: it is not laid out as benchkit writes it, or claims more bytes than the file has.
     """
-    name, dtype = str(found.name), found.dtype
+    name = str(found.name)
+    dtype = _dtype(found, name)
     made = found.id.get_create_plist()
     _refuse_elsewhere(made, name)
     if found.shape is None or dtype.kind not in "biufS" or made.get_layout() != h5d.CONTIGUOUS:
@@ -129,9 +139,10 @@ def numbers(group: h5py.Group, path: str, most: int, kinds: str = "fiu") -> h5py
         KeyError, Refused: as `dataset`; or it holds something else, or claims too much.
     """
     found = dataset(group, path)
-    if found.shape is None or found.dtype.kind not in kinds:
-        raise Refused(f"{path} holds {found.dtype}, not {'' if 'f' in kinds else 'whole '}numbers")
-    refuse_large(path, found.shape, found.dtype, most, found.id.get_storage_size())
+    dtype = _dtype(found, path)
+    if found.shape is None or dtype.kind not in kinds:
+        raise Refused(f"{path} holds {dtype}, not {'' if 'f' in kinds else 'whole '}numbers")
+    refuse_large(path, found.shape, dtype, most, found.id.get_storage_size())
     return found
 
 

@@ -32,11 +32,11 @@ class Extent:
     """
 
     def __init__(self, dataset: h5py.Dataset) -> None:
+        self._offset = foreign.place(dataset)  # None where nothing is stored
         self.dtype: np.dtype = dataset.dtype
         self.shape: tuple[int, ...] = dataset.shape
         self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
         self._dataset: h5py.Dataset | None = dataset
-        self._offset = foreign.place(dataset)  # None where nothing is stored
         self._descriptor: int | None = dataset.file.id.get_vfd_handle()
         self._path: str = dataset.file.filename
 
