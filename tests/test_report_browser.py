@@ -182,6 +182,10 @@ class TestFlips:
     def counts(self, page: Any) -> list[int]:
         return list(map(int, re.findall(r" on ([0-9]+)", texts(page, ".flip-count")[0])))
 
+    def test_one_tag_has_none(self, page: Any):
+        shown = "return [...document.querySelectorAll('.flipping')].map(e => e.checkVisibility())"
+        assert page.execute_script(shown) == [True, False]
+
     def test_a_click_pins_the_item(self, page: Any):
         clicked = "const f = document.querySelector('.flip'); f.click(); return f.children[1].textContent"
         name = page.execute_script(clicked)

@@ -34,7 +34,7 @@ def page(body: Markup, data: Markup, title: str) -> str:
         f"default-src 'none'; script-src {_hash(bokeh)} {_hash(script)}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    shown = {"policy": policy, "title": element("x", title)[3:-4], "style": _file("report.css"), "body": body}
+    shown = {"policy": policy, "title": joined(title), "style": _file("report.css"), "body": body}
     return Template(_file("report.html")).substitute(shown, data=data, bokeh=bokeh, script=script)
 
 
@@ -63,10 +63,11 @@ def header(sections: Sequence[Section], tags: Sequence[str]) -> Markup:
     about = element(
         "p", f"{', '.join(counts)}. Experiments of {when}; benchkit {benchkit.__version__}.", class_="faint"
     )
-    return element("header", element("h1", _title(sections)), about, element("nav", *parts, *links))
+    return element("header", element("h1", title(sections)), about, element("nav", *parts, *links))
 
 
-def _title(sections: Sequence[Section]) -> str:
+def title(sections: Sequence[Section]) -> str:
+    """Of the page: its benchmark where it has one."""
     return f"{sections[0].benchmark}: report" if len(sections) == 1 else "benchkit report"
 
 

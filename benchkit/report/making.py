@@ -88,7 +88,7 @@ def report_text(boards: Sequence[Board], wishes: Wishes) -> str:
     blocks = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
     blocks |= {"cost-figure": figures.scatter(list(looks.values()), size=11), **_items(sections, looks, wishes)}
     body = joined(layout.header(sections, tags), element("main", *parts))
-    return layout.page(body, layout.data_part(blocks), "benchkit report")
+    return layout.page(body, layout.data_part(blocks), layout.title(sections))
 
 
 def _nothing(boards: Sequence[Board], outputs: Outputs, tags: Sequence[str]) -> str:

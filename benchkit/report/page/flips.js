@@ -8,6 +8,7 @@ class Flips {
     this.selects = { a: part(".flip-a"), b: part(".flip-b"), score: part(".flip-score") };
     this.count = part(".flip-count");
     this.lists = part(".flips");
+    part(".flipping").hidden = false;
     part(".swap").addEventListener("click", () => this.swap());
   }
 

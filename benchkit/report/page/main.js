@@ -23,9 +23,7 @@ async function open(section) {
     pins.prepend(pinned.get(item));
     pinned.get(item).scrollIntoView({ block: "nearest" });
   };
-  const flips = new Flips(box, items, cards, take);
-  if (items.tags.length > 1 && items.columns.length) flips.start(...raw.flips);
-  else flips.lists.closest(".explorer").classList.add("alone");
+  if (items.tags.length > 1 && items.columns.length) new Flips(box, items, cards, take).start(...raw.flips);
   search(box, items, take);
   await explore(box, items, cards, take, raw);
 }
