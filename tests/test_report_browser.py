@@ -160,6 +160,19 @@ class TestThePlot:
         point_at(page, 2)
         waits(page, lambda: count(page, ".panel thead th") == 3)  # tag and two scores
 
+    def test_a_drag_zooms_and_a_button_shows_the_whole_again(self, page: Any):
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.by import By
+
+        ends = "return Bokeh.documents.map(d => d.get_model_by_name('plot').x_range).map(r => [r.start, r.end])"
+        before = page.execute_script(ends)
+        box = page.find_element(By.CSS_SELECTOR, ".explorer .plot")
+        page.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", box)
+        ActionChains(page).move_to_element(box).click_and_hold().move_by_offset(120, 80).release().perform()
+        waits(page, lambda: page.execute_script(ends) != before)
+        page.execute_script("document.querySelector('.explorer .whole').click()")
+        assert page.execute_script(ends) == before
+
     def test_an_item_is_found_by_its_name(self, page: Any):
         search = "const f = document.querySelector('.search'); f.value = 'SCRIPT'; f.dispatchEvent(new Event('input'))"
         page.execute_script(search)

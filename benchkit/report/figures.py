@@ -16,7 +16,6 @@ COLOURS = (
 )  # fmt: skip
 MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus", "cross", "asterisk")
 HEIGHT = 420  # pixels
-_TOOLS = "box_zoom,pan,wheel_zoom,reset"
 _IDENTIFIER = re.compile(r'"(p\d+)"')
 
 
@@ -57,10 +56,9 @@ def scatter(looks: Sequence[dict[str, str]], size: float = 7) -> dict[str, Any]:
     from bokeh.plotting import figure
 
     plot = figure(
-        name="plot", height=HEIGHT, sizing_mode="stretch_width", tools=_TOOLS, active_scroll=None, active_drag="box_zoom",
-        toolbar_location="above", x_range=Range1d(start=0, end=1), y_range=Range1d(start=0, end=1), min_border_right=12,
+        name="plot", height=HEIGHT, sizing_mode="stretch_width", tools="box_zoom", active_drag="box_zoom",
+        toolbar_location=None, x_range=Range1d(start=0, end=1), y_range=Range1d(start=0, end=1), min_border_right=12,
     )  # fmt: skip
-    plot.toolbar.logo, plot.toolbar.group = None, False
     plot.xaxis.name, plot.yaxis.name, plot.xgrid.name, plot.ygrid.name = "x-axis", "y-axis", "x-grid", "y-grid"
     for axis in plot.axis:
         axis.axis_label_text_font_style = "normal"

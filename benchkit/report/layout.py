@@ -113,6 +113,7 @@ def overview_part(boards: Sequence[Board], looks: tables.Looks) -> Markup:
 def cost_part() -> Markup:
     """Room for the plot of score against cost."""
     choices = [_choice("board", "cost-board"), _choice("cost", "cost-kind")]
+    choices.append(element("button", "whole plot", type="button", class_="whole", title="after a zoom"))
     said = "Ringed and joined: tags that no other beats in both score and cost (Pareto front)."
     parts = [element("div", *choices, class_="controls"), element("div", class_="plot")]
     parts += [element("p", class_="caption cost-told", aria_live="polite"), _caption(said)]

@@ -148,7 +148,7 @@ def _pictures(section: Section, most: int, room: int) -> tuple[dict[str, Any], i
 
 def _told(pictures: int, items: int) -> str:
     """What a reader is told beside an untouched plot."""
-    said = "Point at an item to see it, click to pin it."
+    said = "Point at an item to see it, click to pin it; drag to zoom."
     if pictures < items:
         said += (
             f" Pictures of every experiment are here for {pictures:,} of {items:,} items: the largest flips, the worst and "

@@ -13,6 +13,7 @@ class Costs {
     fill(this.selects.board, this.boards.map((board, place) => [String(place), `${board.title}: ${board.metric}`]), "0");
     this.selects.board.addEventListener("change", () => this.offer());
     this.selects.cost.addEventListener("change", () => this.draw());
+    this.box.querySelector(".whole").addEventListener("click", () => this.plot.whole());
     this.plot.figure.on_event("mousemove", (event) => this.over(event));
     this.offer();
   }

@@ -39,6 +39,7 @@ async function explore(box, items, cards, take, raw) {
   };
   scatter.taken = take;
   await scatter.start(figures()[raw.figure]);
+  box.querySelector(".whole").addEventListener("click", () => scatter.plot.whole());
   box.querySelector(".legend").append(...items.tags.map((tag, place) => entry(scatter, tag, place)));
 }
 

@@ -16,13 +16,15 @@ class Plot {
     this.document = model;
     this.figure = model.get_model_by_name("plot");
     this.makers = { x: null, y: null };
+    this.ends = { x: [0, 1], y: [0, 1] };
+    this.figure.on_event("doubletap", () => this.whole());
     if (matchMedia("(pointer: coarse)").matches) this.leaveTouches();
     for (const way of ["x", "y"]) {
       this.figure[`${way}_range`].change.connect(() => this.retick(way));
     }
   }
 
-  // a finger that moves over a plot scrolls the page, unless it has chosen a tool
+  // a finger that moves over a plot scrolls the page
   leaveTouches() {
     for (const tool of this.figure.toolbar.tools) tool.active = false;
   }
@@ -39,9 +41,17 @@ class Plot {
     const empty = !(high >= low);
     const [start, end] = empty ? [0, 1] : [low, high];
     const margin = (end > start ? end - start : Math.abs(start) || 1) * 0.05;
-    const range = this.figure[`${way}_range`];
-    range.setv({ start: start - margin, end: end + margin, reset_start: start - margin, reset_end: end + margin });
-    this.retick(way);
+    this.ends[way] = [start - margin, end + margin];
+    this.whole();
+  }
+
+  // after a zoom
+  whole() {
+    for (const way of ["x", "y"]) {
+      const [start, end] = this.ends[way];
+      this.figure[`${way}_range`].setv({ start, end });
+      this.retick(way);
+    }
   }
 
   // label of an axis; `maker(start, end)` gives [place, text] of its ticks, null leaves them to Bokeh
@@ -92,7 +102,6 @@ class Plot {
       });
       this.document.get_model_by_name(`${way}-grid`).grid_line_color = line;
     }
-    this.figure.toolbar.visible = !matchMedia("print").matches;
     for (const name of ["same-line", "same-rings"]) this.document.get_model_by_name(name).glyph.line_color = text;
     this.document.get_model_by_name("names-shown").glyph.text_color = text;
   }
