@@ -321,6 +321,14 @@ class TestTables:
         assert path.stat().st_size < 500_000
         assert "claim more bytes" in self.refused(path)
 
+    @pytest.mark.parametrize("name", ["label", "crc/label", "names"])
+    def test_a_type_in_place_of_a_column(self, tmp_path, name):
+        def change(file):
+            del file[name]
+            file[name] = np.dtype("f8")
+
+        assert "no data set" in self.refused(self.hostile(tmp_path, change))
+
     def test_every_item_has_a_row(self, tmp_path):
         path = self.hostile(tmp_path, lambda file: self.put(file, "label", data=np.arange(2)))
         assert "for every item" in self.refused(path)
@@ -429,6 +437,17 @@ class TestPredictionsOfOthers:
                 group = group.create_group("g")
 
         assert "deep" in self.refused(self.made(tmp_path, change))
+
+    def test_numbers_that_numpy_has_not(self, tmp_path):
+        """A float of 23 bits of exponent: h5py raises ValueError when its type is asked for."""
+
+        def change(file):
+            odd = h5py.h5t.IEEE_F32LE.copy()
+            odd.set_fields(31, 8, 23, 0, 8)
+            del file["a_b/keypoints0"]
+            h5py.h5d.create(file["a_b"].id, b"keypoints0", odd, h5py.h5s.create_simple((3, 2)))
+
+        assert "cannot be read" in self.refused(self.made(tmp_path, change))
 
 
 class TestTruth:
@@ -680,6 +699,36 @@ class TestLists:
             path.write_bytes(text.encode())
             with pytest.raises(UsageError):
                 READERS[reader].read(path)
+
+    def test_lists_of_names_are_utf8(self, tmp_path):
+        from benchkit.backbones._imagenet import names_of
+        from benchkit.heads.zeroshot import _named
+
+        path = put(tmp_path, "names.txt", b"caf\xe9\n")
+        for read in (lambda: names_of([str(path)]), lambda: _named(str(path))):
+            with pytest.raises(UsageError, match="not UTF-8"):
+                read()
+
+    @pytest.mark.parametrize(
+        ("reader", "text"),
+        [
+            ("colmap-cameras", "1 PINHOLE 0\n"),  # nothing to unpack height from
+            ("colmap-cameras", "1 PINHOLE\n"),
+            ("colmap", f"1 1 0 0 0 0 0 0 1 a.png\n1 1 {'9' * 40}\n"),  # no int64
+            ("raw-depth", "x"),
+            ("pose", "1 0 0\n"),
+            ("spair", '{"category": "a", "src_imname": "b", "trg_imname": "c", "src_kps": [[1]], "trg_kps": [[1]]}'),
+            (
+                "navi",
+                '[{"camera": {"q": [1, 0, 0, 0], "t": [0, 0, 0], "focal_length": 1}, "filename": "a", "image_size": [1e300, 2]}]',
+            ),
+        ],
+    )
+    def test_numbers_that_are_missing_or_too_many(self, tmp_path, reader, text):
+        path = READERS[reader].make(tmp_path)
+        path.write_bytes(text.encode())
+        with pytest.raises(UsageError):
+            READERS[reader].read(path)
 
     def test_a_row_of_hugging_face_names_no_file_outside_its_folder(self, tmp_path):
         from benchkit.datasets._hf_rows import _file

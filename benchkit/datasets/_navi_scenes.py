@@ -19,6 +19,7 @@ from benchkit.provenance import strict
 
 MILLIMETRES = 1000.0  # of a metre: annotations and scans are in millimetres
 WILD, MULTIVIEW = "wild_set", "multiview"
+LONGEST = 1_000_000  # pixels of a side: no photo has so many
 LEAST_ANGLE = 1e-3  # degrees: a photo is no partner of its own, nor of one from the very same direction
 
 
@@ -105,7 +106,14 @@ def _photo(path: Path, number: int, scene: str, entry: Any) -> Photo:
     finite = all(np.isfinite(each).all() for each in (turn, move, focal))
     if turn.shape != (4,) or move.shape != (3,) or focal.shape or not finite or not np.linalg.norm(turn) > 0:
         raise UsageError(f"{path}: photo {number}: q are four numbers, t three and focal_length one, all finite.")
-    if not (isinstance(file, str) and file and "/" not in file and "\\" not in file and focal > 0 < min(height, width)):
+    if not (
+        isinstance(file, str)
+        and file
+        and "/" not in file
+        and "\\" not in file
+        and focal > 0 < min(height, width)
+        and max(height, width) < LONGEST
+    ):
         raise UsageError(f"{path}: photo {number}: filename is a name, focal_length and image_size are above 0.")
     check_name(file)
     return Photo(scene, file, to_matrix(turn), move / MILLIMETRES, float(focal), height, width, split)

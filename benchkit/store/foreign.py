@@ -83,7 +83,10 @@ def node(group: h5py.Group, path: str) -> h5py.Dataset | h5py.Group:
             raise Refused(
                 f"{'/'.join(parts[:count])} is none of its own, but a link to elsewhere, which is not followed"
             )
-    return group[path]
+    found = group[path]
+    if not isinstance(found, h5py.Dataset | h5py.Group):
+        raise Refused(f"{path} is a type, and no data set or group")
+    return found
 
 
 def dataset(group: h5py.Group, path: str) -> h5py.Dataset:

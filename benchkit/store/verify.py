@@ -151,8 +151,9 @@ def _record(folder: Path) -> dict[str, Any] | None:
 def _files_of(record: dict[str, Any]) -> dict[str, Any]:
     """Facts by name of a file beside the record; none where they are no such facts: then its seal is all there is to check."""
     files = record.get("files")
-    good = isinstance(files, dict) and all(isinstance(f, dict) and is_below(n) for n, f in files.items())
-    return dict(files) if good else {}
+    if not isinstance(files, dict) or not all(isinstance(f, dict) and is_below(n) for n, f in files.items()):
+        return {}
+    return files
 
 
 def _conf(file: Path) -> Any:
