@@ -25,6 +25,7 @@ import benchkit
 from benchkit import trust
 from benchkit.commands import _tables
 from benchkit.commands import export as export_command
+from benchkit.commands._shared import say
 from benchkit.conf.build import build
 from benchkit.conf.layers import MAX_NODES, read_native, read_yaml
 from benchkit.errors import RunError, UsageError
@@ -496,6 +497,17 @@ class TestTruth:
         )
         assert "Unreadable" in said
         assert "inflate" in said or "claims more" in said
+
+    def test_names_in_a_mat_file_are_quoted_in_one_line(self, tmp_path):
+        one = [struct.pack("<5i", 0, 2, 2, 0, len(n)) + n + bytes(32) for n in (b"a\n\n\x1b[2J\0", b"c\0")]
+        put(tmp_path, "depth.mat", b"".join(one))
+        with pytest.raises(Unreadable, match="2 variables") as told:
+            READERS["depth-mat"].read(tmp_path / "depth.mat")
+        assert str(told.value).isprintable()
+
+    def test_no_message_drives_the_terminal(self, capsys):
+        say("there is no 'x\x1b[2J\u202e'\nin it")
+        assert capsys.readouterr().err == "there is no 'x\\x1b[2J\\u202e' in it\n"
 
     def test_a_pipe_called_like_an_image(self, tmp_path):
         from benchkit.images import read_whole

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import ImageOps
 
-from benchkit.errors import UsageError, reason
+from benchkit.errors import UsageError, printable, reason, some
 from benchkit.images import MAX_PIXELS, SUFFIXES, Unreadable, open_whole, read_whole
 
 LOSSY = ("JPEG", "MPO", "JPEG2000", "WEBP", "AVIF")  # what they store is near what was written, which is no label
@@ -143,7 +143,7 @@ def _only(path: Path) -> str:
     """The one numeric variable that could be a map."""
     able = [name for name, shape, kind in _listed(path) if len(shape) in (2, 3) and min(shape) > 1 and kind in _NUMERIC]
     if len(able) != 1:
-        names = ", ".join(name for name, _, _ in _listed(path)) or "none"
+        names = some(printable(name, 60) for name, _, _ in _listed(path)) or "none"
         raise Unreadable(f"{path.name} has {len(able)} variables that could be the map (of {names}): say data.mat_key")
     return able[0]
 
@@ -156,7 +156,9 @@ def _as_map(path: Path, key: str, variables: Mapping[str, Any]) -> np.ndarray:
     for name in key.split("."):
         if not isinstance(value, Mapping) or name not in value:
             inner = _paths(variables) if len(variables) > 1 or key.split(".")[0] in variables else []
-            there = ", ".join([*inner] or [each for each, _, _ in _listed(path)]) or "nothing"
+            there = (
+                some(printable(each, 60) for each in [*inner] or [name for name, _, _ in _listed(path)]) or "nothing"
+            )
             raise Unreadable(f"{path.name} has no {key}; it has {there}: say data.mat_key")
         value = value[name]
     array = np.asarray(value)
