@@ -19,6 +19,10 @@ from pathlib import Path
 from benchkit.errors import UsageError
 
 KEYS = ("name", "path", "estimator", "family")  # settings that hold what is imported
+PLACES = (
+    "repo",
+    "commit",
+)  # settings that say where code lies that runs: a folder, or a commit, which may be of anybody's fork
 OURS = ("datasets", "backbones", "heads", "estimators", "eval")  # packages of benchkit that hold components
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _PACKAGE = Path(__file__).resolve().parent
@@ -77,6 +81,10 @@ def named_in_conf(path: Path, key: str, text: str, where: str) -> None:
         UsageError: it would import code, and nobody said that the conf is trusted.
     """
     last = key.rpartition(".")[2]
+    if last in PLACES and not (_everything or _by_environment() or _came_with_us(path)):
+        raise UsageError(
+            f"{key} ({where}): this conf is from outside the working directory, and says which code runs. {_mend(text)}."
+        )
     named = text if key == f"benchmarks.{text}" else text if last in KEYS else ""
     for each in (part.strip() for part in named.strip("[]").split(",")):
         if not _DOTTED.fullmatch(each):
@@ -95,7 +103,11 @@ def _mend(path: str) -> str:
 
 
 def _allowed(path: str) -> bool:
-    return _everything or path in _typed or os.environ.get("BENCHKIT_TRUST") == "1"
+    return _everything or path in _typed or _by_environment()
+
+
+def _by_environment() -> bool:
+    return os.environ.get("BENCHKIT_TRUST") == "1"
 
 
 def _came_with_us(conf: Path) -> bool:

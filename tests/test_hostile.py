@@ -118,6 +118,7 @@ class TestTrust:
             "benchmarks: {relative_pose: {eval: {estimator: 'poselib,stranger.E'}}}\n",
             "benchmarks: {classification: {data: {name: stranger.Data}}}\n",
             "benchmarks: {stranger.Family: {eval: {ece_bins: 3}}}\n",
+            "benchmarks: {classification: {model: {backbone: {name: stranger.Net}}}}\n",
         ],
     )
     def test_wherever_it_names_code(self, place, text):
@@ -125,6 +126,22 @@ class TestTrust:
         with pytest.raises(UsageError, match="it would import"):
             build(conf, "classification")
         assert not ran(place)
+
+    @pytest.mark.parametrize("code", ["repo: /tmp/their-dinov2", f"commit: {'0' * 40}"])
+    def test_or_says_whose_code_runs(self, place, code):
+        """DINOv2 runs hubconf.py of a folder, or of a commit on GitHub, where a fork's are found under the same address."""
+        conf = self.conf(place / "elsewhere", f"model: {{backbone: {{name: dinov2, {code}}}}}\n")
+        with pytest.raises(UsageError, match=r"which code runs.*--trust"):
+            build(conf, "classification")
+        build(conf.rename(place / "here" / "mine.yaml"), "classification")
+
+    def test_timm_loads_no_weights_by_itself(self):
+        from benchkit.backbones import timm
+
+        for name in ("checkpoint_path", "pretrained_cfg_overlay"):
+            settings = timm.Settings(arch="resnet18.a1_in1k", extra_kwargs={name: "/tmp/theirs.pth"})
+            with pytest.raises(UsageError, match=r"extra_kwargs\..*checkpoint=FILE"):
+                timm.build(settings, random=True)
 
     def test_so_does_the_yaml_of_a_benchmark(self, place):
         path = self.conf(place / "elsewhere", "family: stranger.Family\n")

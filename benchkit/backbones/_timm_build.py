@@ -70,7 +70,19 @@ def seeded(seed: int, make: Any) -> Any:
         return make()
 
 
+OTHER_WEIGHTS = (
+    "checkpoint_path",
+    "pretrained_cfg",
+    "pretrained_cfg_overlay",
+)  # arguments that name files or addresses
+
+
 def _create(arch: str, arguments: dict[str, Any], *, published: bool = False, meta: bool = False) -> Any:
+    odd = [name for name in OTHER_WEIGHTS if name in arguments]
+    if odd:  # timm would load them by itself, in some versions with whatever code is in them
+        raise UsageError(
+            f"model.backbone.extra_kwargs.{odd[0]}: other weights are given as model.backbone.checkpoint=FILE."
+        )
     try:
         with torch.device("meta" if meta else "cpu"):
             make = functools.partial(timm.create_model, arch, pretrained=published, **arguments)
