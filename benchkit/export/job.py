@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import json
 import shutil
 from collections.abc import Callable
 from functools import cached_property
@@ -21,6 +20,7 @@ from benchkit.export import inputs
 from benchkit.export.shares import Share
 from benchkit.export.split import Split, check_duplicates, check_readable, read_splits, untrained_classes
 from benchkit.features import FINAL
+from benchkit.provenance import strict
 from benchkit.provenance.record import matches, read_record
 from benchkit.registry import made
 from benchkit.store.files import replacing, write_json
@@ -159,11 +159,11 @@ class Job:
 
     def _plan(self) -> dict[str, Any] | None:
         try:
-            return json.loads((self.parts / "plan.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            plan = strict.read(self.parts / "plan.json")
+        except (FileNotFoundError, ValueError):  # a damaged one holds nothing back
             return None
-        except ValueError:  # damaged: it holds nothing back
-            return None
+        sound = isinstance(plan, dict) and all(isinstance(plan.get(key), dict) for key in ("conf", "inputs"))
+        return plan if sound else None
 
     def changes(self) -> list[Difference]:
         """What differs between this job and what the folder is being, or was, made from; eval settings left aside."""
