@@ -193,7 +193,7 @@ class TestMouse:
         page.mouse(page.place(0, 3))
         over = page.changed(before)
         text = page.served.do(lambda: page.viewer.hover.text.get_text())
-        assert text.split("\n")[0] in page.viewer.aligned.names
+        assert text.split("\n")[0] in page.viewer.joined.names
         page.mouse(page.place(1, 8), page.place(0, 11))
         page.changed(over)
         until(lambda: page.is_whole(0))
@@ -203,7 +203,7 @@ class TestMouse:
     def test_a_click_opens_a_frame_beside_the_scatter_without_a_reload(self, page: Page):
         page.mouse(page.place(0, 5), press="click")
         (title,) = page.frames(1)
-        assert title in page.viewer.aligned.names
+        assert title in page.viewer.joined.names
         until(lambda: page.is_whole(0) and page.is_whole(1))
         scatter, frame = (page.one(f"{each} .frame").rect for each in ("#scatter", "#frames"))
         assert frame["x"] >= scatter["x"] + scatter["width"]
@@ -233,7 +233,7 @@ class TestMouse:
 
 class TestKeys:
     def test_arrows_go_on_in_the_frame_or_in_an_extra_one_and_delete_closes(self, page: Page):
-        names = page.viewer.aligned.names
+        names = page.viewer.joined.names
         page.keys("ARROW_RIGHT")  # nothing was clicked yet
         assert page.frames(1) == [names[0]]
         before = page.drawn(1)
@@ -351,7 +351,7 @@ class TestToolbar:
 
 class TestWhatGoesWrong:
     def test_an_exception_in_draw_is_shown_as_text_and_ends_nothing(self, page: Page, monkeypatch: pytest.MonkeyPatch):
-        family = type(page.viewer.aligned.experiments[0].family)
+        family = type(page.viewer.joined.experiments[0].family)
 
         def fail(*args: Any, **kwargs: Any) -> None:
             raise RuntimeError("no <b>picture</b> today")

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.text import Text
 from tiny_inspector import NAMES, Hand, Made
 
-from benchkit.inspect.aligned import Aligned
+from benchkit.experiments.joined import Joined
 from benchkit.inspect.axis import axis_of, category_means
 from benchkit.inspect.frames import columns
 from benchkit.inspect.keys import KEYS, named
@@ -44,57 +44,57 @@ def hand(pair: list[Made]) -> Hand:
 class TestAlignment:
     def test_items_are_matched_by_name_whatever_their_order(self):
         first, other = Made("a", {"hit": [1, 2]}, ["p", "q"]), Made("b", {"hit": [3, 4]}, ["q", "r"])
-        aligned = Aligned([first, other])
-        assert aligned.names == ["p", "q", "r"]
-        np.testing.assert_array_equal(aligned.scores("hit"), [[1, 2, NAN], [NAN, 3, 4]])
-        np.testing.assert_array_equal(aligned.has, [[1, 1, 0], [0, 1, 1]])
+        joined = Joined([first, other])
+        assert joined.names == ["p", "q", "r"]
+        np.testing.assert_array_equal(joined.scores("hit"), [[1, 2, NAN], [NAN, 3, 4]])
+        np.testing.assert_array_equal(joined.has, [[1, 1, 0], [0, 1, 1]])
 
     def test_a_score_that_one_lacks_is_undefined_there(self):
-        aligned = Aligned([Made("a", {"hit": [1]}, ["p"]), Made("b", {"error": [2]}, ["p"])])
-        assert aligned.columns == ["hit", "error"]
-        np.testing.assert_array_equal(aligned.scores("error"), [[NAN], [2]])
+        joined = Joined([Made("a", {"hit": [1]}, ["p"]), Made("b", {"error": [2]}, ["p"])])
+        assert joined.columns == ["hit", "error"]
+        np.testing.assert_array_equal(joined.scores("error"), [[NAN], [2]])
 
     def test_two_experiments_of_one_tag_are_told_apart(self):
-        assert Aligned([Made("a", {"hit": [1]}, ["p"]), Made("a", {"hit": [1]}, ["p"])]).tags == ["a", "a (2)"]
+        assert Joined([Made("a", {"hit": [1]}, ["p"]), Made("a", {"hit": [1]}, ["p"])]).tags == ["a", "a (2)"]
 
     def test_a_category_that_is_the_same_everywhere_is_no_axis(self):
         made = Made("a", {"hit": [1, 2]}, ["p", "q"], {"room": ["x", "x"], "kind": ["u", "v"]})
-        assert list(Aligned([made]).categories) == ["kind"]
+        assert list(Joined([made]).categories) == ["kind"]
 
 
 class TestAxes:
     def test_differences_are_to_the_first_experiment(self, pair: list[Made]):
-        aligned = Aligned(pair)
-        axis = axis_of(aligned, "error", View("item", "error", diff_only=True), range(4))
+        joined = Joined(pair)
+        axis = axis_of(joined, "error", View("item", "error", diff_only=True), range(4))
         np.testing.assert_array_equal(axis.values, [[0, 0, 0, 0], [2, -1, NAN, 4]])
         assert axis.label == "error (px) less that of first, lower is better"
 
     def test_means_of_a_category_leave_out_what_is_undefined(self, pair: list[Made]):
-        aligned = Aligned(pair)
-        rooms = axis_of(aligned, "room", View("room", "error"), range(4))
+        joined = Joined(pair)
+        rooms = axis_of(joined, "room", View("room", "error"), range(4))
         assert rooms.ticks == ["attic", "hall"]
-        means = category_means(rooms, aligned.scores("error"))
+        means = category_means(rooms, joined.scores("error"))
         np.testing.assert_array_equal(means, [[3.5, 1.5], [8, 2]])
 
     def test_a_label_without_a_defined_value_has_no_mean(self):
-        aligned = Aligned([Made("a", {"hit": [1, NAN]}, ["p", "q"], {"room": ["x", "y"]})])
-        rooms = axis_of(aligned, "room", View("room", "hit"), range(2))
-        np.testing.assert_array_equal(category_means(rooms, aligned.scores("hit")), [[1, NAN]])
+        joined = Joined([Made("a", {"hit": [1, NAN]}, ["p", "q"], {"room": ["x", "y"]})])
+        rooms = axis_of(joined, "room", View("room", "hit"), range(2))
+        np.testing.assert_array_equal(category_means(rooms, joined.scores("hit")), [[1, NAN]])
 
     def test_points_of_a_category_stay_by_its_label_and_come_back_to_the_same_place(self, pair: list[Made]):
-        first, again = (axis_of(Aligned(pair), "room", View("room", "error"), range(4)).values for _ in range(2))
+        first, again = (axis_of(Joined(pair), "room", View("room", "error"), range(4)).values for _ in range(2))
         np.testing.assert_array_equal(first, again)
         np.testing.assert_array_equal(np.round(first), [[1, 1, 0, 0]] * 2)
         assert (first[0] < first[1]).all()  # experiments stand beside each other
 
     def test_items_stand_in_their_order(self, pair: list[Made]):
-        aligned, view = Aligned(pair), View("item", "error", order="difference")
-        axis = axis_of(aligned, "item", view, ordered(aligned, view))
+        joined, view = Joined(pair), View("item", "error", order="difference")
+        axis = axis_of(joined, "item", view, ordered(joined, view))
         np.testing.assert_array_equal(np.round(axis.values[0]), [1, 0, 3, 2])
 
     def test_by_itself_a_category_is_shown_where_there_is_one(self, pair: list[Made]):
-        assert (first_view(Aligned(pair)).x, first_view(Aligned(pair)).y) == ("room", "hit")
-        assert first_view(Aligned([Made("a", {"hit": [1, 2, 3, 4]})])).x == "item"
+        assert (first_view(Joined(pair)).x, first_view(Joined(pair)).y) == ("room", "hit")
+        assert first_view(Joined([Made("a", {"hit": [1, 2, 3, 4]})])).x == "item"
 
 
 class TestOrder:
@@ -108,24 +108,24 @@ class TestOrder:
         ],
     )
     def test_what_has_no_number_comes_last(self, pair: list[Made], order: str, expected: list[str]):
-        aligned = Aligned(pair)
-        assert [NAMES[row] for row in ordered(aligned, View("item", "error", order=order))] == expected
+        joined = Joined(pair)
+        assert [NAMES[row] for row in ordered(joined, View("item", "error", order=order))] == expected
 
     def test_by_the_place_on_the_x_axis(self, pair: list[Made]):
-        aligned = Aligned(pair)
-        assert ordered(aligned, View("room", "error", order="x")) == [2, 3, 0, 1]
-        assert ordered(aligned, View("hit", "error", order="x")) == [1, 3, 0, 2]
+        joined = Joined(pair)
+        assert ordered(joined, View("room", "error", order="x")) == [2, 3, 0, 1]
+        assert ordered(joined, View("hit", "error", order="x")) == [1, 3, 0, 2]
 
     def test_hidden_experiments_order_nothing(self, pair: list[Made]):
         third = Made("third", {"error": [0, 0, 0, 0]})
         view = View("item", "error", order="difference", hidden={"second"})
-        assert ordered(Aligned([*pair, third]), view) == [3, 2, 1, 0]
+        assert ordered(Joined([*pair, third]), view) == [3, 2, 1, 0]
 
     def test_a_search_finds_parts_of_names_in_any_case(self):
-        aligned = Aligned([Made("a", {"hit": [1, 2, 3]}, ["Hall/1", "hall/2", "attic/1"])])
-        assert found_by(aligned, "HALL") == ["Hall/1", "hall/2"]
-        assert found_by(aligned, "hall/2") == ["hall/2"]
-        assert found_by(aligned, "") == []
+        joined = Joined([Made("a", {"hit": [1, 2, 3]}, ["Hall/1", "hall/2", "attic/1"])])
+        assert found_by(joined, "HALL") == ["Hall/1", "hall/2"]
+        assert found_by(joined, "hall/2") == ["hall/2"]
+        assert found_by(joined, "") == []
 
 
 class TestScatter:
@@ -362,7 +362,7 @@ class TestFrames:
 
 class TestFailures:
     def test_an_exception_in_draw_is_said_and_the_others_are_drawn(self, hand: Hand, monkeypatch):
-        family = hand.viewer.aligned.experiments[1].family
+        family = hand.viewer.joined.experiments[1].family
 
         def broken(*_: object) -> None:
             raise ValueError("no such $pixel_")
@@ -378,7 +378,7 @@ class TestFailures:
         assert hand.viewer.frames[1].item == "a/1"
 
     def test_a_file_that_vanishes_is_said(self, hand: Hand):
-        (hand.viewer.aligned.experiments[0].folder / "predictions.h5").unlink()
+        (hand.viewer.joined.experiments[0].folder / "predictions.h5").unlink()
         hand.click(0, "a/0")
         assert "predictions.h5" in hand.screen.errors[0]
         assert "second: error 3" in hand.texts(1)
@@ -502,7 +502,7 @@ class TestState:
         assert "x=speed says nothing here" in hand.screen.said[0][0]
 
     def test_what_is_as_it_is_by_itself_is_left_out(self, pair: list[Made]):
-        assert read_view(Aligned(pair), [], {})[0].told() == {"x": "room", "y": "hit", "order": "name"}
+        assert read_view(Joined(pair), [], {})[0].told() == {"x": "room", "y": "hit", "order": "name"}
 
     def test_choices_are_plain_json(self, hand: Hand):
         hand.click(0, "a/0")

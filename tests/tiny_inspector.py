@@ -135,7 +135,7 @@ class Hand:
         """Where a point lies on the canvas."""
         self.draw()
         scatter = self.viewer.scatter
-        place = scatter.points[row, self.viewer.aligned.position[item]]
+        place = scatter.points[row, self.viewer.joined.position[item]]
         x, y = scatter.axes.transData.transform(place)
         return float(x), float(y)
 

@@ -42,13 +42,13 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit inspect") -> i
 def _run(given: argparse.Namespace) -> int:
     from benchkit.commands.eval import show
     from benchkit.experiments.experiment import open_experiments
+    from benchkit.experiments.joined import Joined
     from benchkit.inspect import desktop
-    from benchkit.inspect.aligned import Aligned
     from benchkit.inspect.viewer import Viewer
     from benchkit.store.outputs import Outputs
 
     experiments = open_experiments(Outputs(given.outputs), given.benchmark, given.tags)
-    state = _axes(given, Aligned(experiments))
+    state = _axes(given, Joined(experiments))
     toolkit = _toolkit(given)
     show([{**each.record, "tag": each.tag} for each in experiments], "table")
     _say_items(experiments)
@@ -70,13 +70,13 @@ def _get_ready() -> None:
         import torchvision.transforms.v2  # noqa: F401
 
 
-def _axes(given: argparse.Namespace, aligned: Any) -> dict[str, str]:
+def _axes(given: argparse.Namespace, joined: Any) -> dict[str, str]:
     """The axes asked for, as state of a viewer."""
     from benchkit.conf.find import nearest
     from benchkit.errors import UsageError
     from benchkit.inspect.view import axes_of
 
-    known = axes_of(aligned)
+    known = axes_of(joined)
     asked = {which: name for which in ("x", "y") if (name := getattr(given, which)) is not None}
     for which, name in asked.items():
         if name not in known:

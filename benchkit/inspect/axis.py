@@ -12,7 +12,7 @@ import numpy as np
 from benchkit.inspect.view import View
 
 if TYPE_CHECKING:
-    from benchkit.inspect.aligned import Aligned
+    from benchkit.experiments.joined import Joined
 
 JITTER = 0.36  # how far points are moved about the place of their category or item, at most
 SPREAD = 0.4  # of an experiment's share of that room, how far by the item's name
@@ -37,39 +37,39 @@ class Axis:
     scored: bool = False
 
 
-def axis_of(aligned: Aligned, name: str, view: View, order: Sequence[int]) -> Axis:
-    """One of `view.axes_of`; `order` holds rows of `aligned.names`."""
-    if name in aligned.columns:
-        return _scores(aligned, name, view.diff_only)
-    if name in aligned.categories:
-        return _category(aligned, name)
-    places = np.empty(len(aligned.names))
+def axis_of(joined: Joined, name: str, view: View, order: Sequence[int]) -> Axis:
+    """One of `view.axes_of`; `order` holds rows of `joined.names`."""
+    if name in joined.columns:
+        return _scores(joined, name, view.diff_only)
+    if name in joined.categories:
+        return _category(joined, name)
+    places = np.empty(len(joined.names))
     places[np.asarray(order, np.int64)] = np.arange(len(places))
-    return Axis(f"items ({view.order})", _for_all(aligned, places) + _lanes(aligned)[:, None])
+    return Axis(f"items ({view.order})", _for_all(joined, places) + _lanes(joined)[:, None])
 
 
-def _scores(aligned: Aligned, column: str, diff_only: bool) -> Axis:
-    metric = next((m for each in aligned.experiments if (m := each.metric_of(column)) is not None), None)
+def _scores(joined: Joined, column: str, diff_only: bool) -> Axis:
+    metric = next((m for each in joined.experiments if (m := each.metric_of(column)) is not None), None)
     unit = f" ({metric.unit})" if metric is not None and metric.unit else ""
     better = {"higher": ", higher is better", "lower": ", lower is better"}.get(metric.better if metric else "", "")
-    values = aligned.scores(column)
+    values = joined.scores(column)
     if diff_only:
-        return Axis(f"{column}{unit} less that of {aligned.tags[0]}{better}", values - values[0], scored=True)
+        return Axis(f"{column}{unit} less that of {joined.tags[0]}{better}", values - values[0], scored=True)
     return Axis(f"{column}{unit}{better}", values, scored=True)
 
 
-def _category(aligned: Aligned, name: str) -> Axis:
-    labels = aligned.categories[name]
+def _category(joined: Joined, name: str) -> Axis:
+    labels = joined.categories[name]
     ticks = sorted(set(labels))
     place = {label: k for k, label in enumerate(ticks)}
     exact = np.array([place[label] for label in labels], np.int64)
-    moved = SPREAD * 2 * JITTER / len(aligned.tags) * jitter(aligned.names)
-    return Axis(name, _for_all(aligned, exact + moved) + _lanes(aligned)[:, None], ticks, exact)
+    moved = SPREAD * 2 * JITTER / len(joined.tags) * jitter(joined.names)
+    return Axis(name, _for_all(joined, exact + moved) + _lanes(joined)[:, None], ticks, exact)
 
 
-def _lanes(aligned: Aligned) -> np.ndarray:
+def _lanes(joined: Joined) -> np.ndarray:
     """Where experiments stand beside each other about a place, (E,): equal scores would hide one another."""
-    count = len(aligned.tags)
+    count = len(joined.tags)
     return ((np.arange(count) + 0.5) * 2 / count - 1) * JITTER
 
 
@@ -78,10 +78,10 @@ def jitter(names: Sequence[str]) -> np.ndarray:
     return np.array([zlib.crc32(name.encode()) / 0xFFFFFFFF * 2 - 1 for name in names])
 
 
-def _for_all(aligned: Aligned, values: np.ndarray) -> np.ndarray:
+def _for_all(joined: Joined, values: np.ndarray) -> np.ndarray:
     """The same of every experiment, NaN where it has no such item."""
-    found = np.full((len(aligned.tags), len(aligned.names)), np.nan)
-    for row, places in enumerate(aligned.places):
+    found = np.full((len(joined.tags), len(joined.names)), np.nan)
+    for row, places in enumerate(joined.places):
         found[row, places] = values[places]
     return found
 

@@ -99,10 +99,10 @@ class Desk:
 
     def _beside(self, step: int, key: int) -> str:
         """The item before or after that of a frame, from the last on to the first; without a frame the first or last."""
-        names, order = self.viewer.aligned.names, self.viewer.order
+        names, order = self.viewer.joined.names, self.viewer.order
         if key not in self.frames:
             return names[order[0 if step > 0 else -1]]
-        place = order.index(self.viewer.aligned.position[self.frames[key].item])
+        place = order.index(self.viewer.joined.position[self.frames[key].item])
         return names[order[(place + step) % len(order)]]
 
     def _put(self, key: int, item: str) -> None:
@@ -111,11 +111,11 @@ class Desk:
         if frame is not None:
             self._show(frame, item)
         else:
-            aligned = viewer.aligned
-            frame = ItemFrame(aligned, self.images, len(aligned.tags) - len(viewer.view.hidden))
+            joined = viewer.joined
+            frame = ItemFrame(joined, self.images, len(joined.tags) - len(viewer.view.hidden))
             self._show(frame, item)
             self.frames[key] = frame
-            viewer.window.open(key, frame.figure, f"{aligned.experiments[0].benchmark}: frame {key}")
+            viewer.window.open(key, frame.figure, f"{joined.experiments[0].benchmark}: frame {key}")
             viewer.events.listen(key, frame.figure)
         self.latest = key
         if key == FIRST:

@@ -71,7 +71,7 @@ class Events:
         elif event.inaxes is self.viewer.scatter.axes:
             at = self.viewer.hover.nearest(event.x, event.y)
             if at is not None:
-                self.viewer.act("show_item", item=self.viewer.aligned.names[at[1]])
+                self.viewer.act("show_item", item=self.viewer.joined.names[at[1]])
 
     def _busy(self, event: Any) -> bool:
         """Whether the mouse belongs to a selection, or to the toolbar's panning and zooming."""

@@ -14,7 +14,7 @@ from benchkit.viz.pairs import wrapped
 
 if TYPE_CHECKING:
     from benchkit.experiments.draw import Images
-    from benchkit.inspect.aligned import Aligned
+    from benchkit.experiments.joined import Joined
 
 SMALL, LARGE, MANY = (8.5, 5.5), (13.0, 8.5), 6  # inches of a frame; so many experiments fill a large one
 LINE, SIDE = 0.15, 0.1  # inches: a line of text, and what is left free beside a picture
@@ -34,10 +34,10 @@ class ItemFrame:
         figure: of matplotlib.
     """
 
-    def __init__(self, aligned: Aligned, images: Images, experiments: int) -> None:
+    def __init__(self, joined: Joined, images: Images, experiments: int) -> None:
         from matplotlib.figure import Figure
 
-        self.aligned, self.images, self.item = aligned, images, ""
+        self.joined, self.images, self.item = joined, images, ""
         self.figure = Figure(figsize=LARGE if experiments > MANY else SMALL)
 
     def draw(self, item: str, view: View) -> list[str]:
@@ -46,17 +46,17 @@ class ItemFrame:
         Raises:
             UsageError: there is no such item.
         """
-        if item not in self.aligned.position:
+        if item not in self.joined.position:
             raise UsageError(f"no experiment has an item {item!r}.")
         self.item = item
         for each in [*self.figure.axes, *self.figure.texts]:  # `clear` would first make each of them anew
             each.remove()
-        rows = [row for row, tag in enumerate(self.aligned.tags) if tag not in view.hidden]
+        rows = [row for row, tag in enumerate(self.joined.tags) if tag not in view.hidden]
         cells = [self.figure.add_axes((0, 0, 1, 1), label=str(row)) for row in rows]
         failed = [said for axes, row in zip(cells, rows, strict=True) if (said := self._picture(axes, row, view.kind))]
         captions = [self._caption(row, view) for row in rows]
         self._rows = rows
-        family = self.aligned.experiments[0].family
+        family = self.joined.experiments[0].family
         legend = family.legend() if view.kind in ("", next(iter(family.kinds()))) else ""
         texts = [self._scores(row) for row in rows] if view.text else []
         self._captions = _arrange(self.figure, cells, captions, texts, self._title(view, len(rows)), legend)
@@ -72,38 +72,38 @@ class ItemFrame:
         from benchkit.experiments.draw import draw_item
 
         axes.set_axis_off()
-        if not self.aligned.has[row, self.aligned.position[self.item]]:
+        if not self.joined.has[row, self.joined.position[self.item]]:
             _write(axes, "not among its items")
             return ""
         try:
             axes.set_axis_on()
-            draw_item(axes, self.aligned.experiments[row], self.item, kind, self.images)
+            draw_item(axes, self.joined.experiments[row], self.item, kind, self.images)
             return ""
         except Exception as error:  # of one experiment: the others are shown
             axes.clear()
             axes.set_axis_off()
             _write(axes, f"cannot be drawn: {printable(reason(error))}", "tab:red")
-            return f"{printable(self.aligned.tags[row])}: {printable(self.item)} cannot be drawn: {reason(error)}"
+            return f"{printable(self.joined.tags[row])}: {printable(self.item)} cannot be drawn: {reason(error)}"
 
     def _caption(self, row: int, view: View) -> str:
         """The tag and the score that the scatter shows."""
-        column = next((c for c in (view.y, view.x, *self.aligned.columns) if c in self.aligned.columns), None)
-        tag = printable(self.aligned.tags[row])
+        column = next((c for c in (view.y, view.x, *self.joined.columns) if c in self.joined.columns), None)
+        tag = printable(self.joined.tags[row])
         if column is None:
             return tag
-        scores = self.aligned.scores(column)[:, self.aligned.position[self.item]]
+        scores = self.joined.scores(column)[:, self.joined.position[self.item]]
         less = f" ({number(scores[row] - scores[0])} less the first's)" if view.diff_only and row else ""
         return f"{tag}: {printable(column)} {number(scores[row])}{less}"
 
     def _scores(self, row: int) -> str:
         """All scores of the item, one a line."""
-        place = self.aligned.position[self.item]
-        known = self.aligned.experiments[row].item_scores
-        labels = [f"{name}: {printable(each[place])}" for name, each in self.aligned.categories.items()]
-        return "\n".join([*(f"{printable(c)} {number(self.aligned.scores(c)[row, place])}" for c in known), *labels])
+        place = self.joined.position[self.item]
+        known = self.joined.experiments[row].item_scores
+        labels = [f"{name}: {printable(each[place])}" for name, each in self.joined.categories.items()]
+        return "\n".join([*(f"{printable(c)} {number(self.joined.scores(c)[row, place])}" for c in known), *labels])
 
     def _title(self, view: View, shown: int) -> str:
-        hidden = len(self.aligned.tags) - shown
+        hidden = len(self.joined.tags) - shown
         left = f" ({hidden} hidden)" if hidden else ""
         kind = f": {view.kind}" if view.kind else ""
         return f"{printable(self.item)}{kind}{left}"

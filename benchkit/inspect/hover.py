@@ -109,5 +109,5 @@ class Hover:
         scatter = self.scatter
         axes = [each for each in (scatter.x, scatter.y) if each.scored]
         scores = ", ".join(f"{each.label.split(',')[0]} {number(float(each.values[row, item]))}" for each in axes)
-        lines = [printable(scatter.aligned.names[item]), f"{printable(scatter.aligned.tags[row])}: {scores}"]
+        lines = [printable(scatter.joined.names[item]), f"{printable(scatter.joined.tags[row])}: {scores}"]
         return "\n".join(wrapped(line, 4) for line in lines)

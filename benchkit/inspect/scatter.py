@@ -13,7 +13,7 @@ from benchkit.inspect.view import ORDERS, View
 from benchkit.viz.pairs import wrapped
 
 if TYPE_CHECKING:
-    from benchkit.inspect.aligned import Aligned
+    from benchkit.experiments.joined import Joined
 
 SIZE = (11.0, 6.5)  # inches
 HALF = 0.4  # of the line of a category's mean
@@ -41,20 +41,20 @@ class Scatter:
         colours: of each experiment, as #rrggbb.
     """
 
-    def __init__(self, aligned: Aligned) -> None:
+    def __init__(self, joined: Joined) -> None:
         from matplotlib import colormaps
         from matplotlib.colors import to_hex
         from matplotlib.figure import Figure
 
-        self.aligned = aligned
+        self.joined = joined
         self.figure = Figure(figsize=SIZE)
         self.axes = self.figure.add_axes((0.08, 0.12, 0.66, 0.78))
         self.status = self.figure.text(0.01, 0.012, "", fontsize=8, va="bottom", parse_math=False)
         self.overlay = self.figure.text(0.42, 0.5, "", fontsize=8, family="monospace", visible=False, parse_math=False)
         self.overlay.set(ha="center", va="center", multialignment="left", zorder=10)
         self.overlay.set_bbox({"boxstyle": "round", "facecolor": "white", "edgecolor": "0.4"})
-        wheel = colormaps["tab10" if len(aligned.tags) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
-        self.colours = [to_hex(wheel[row % len(wheel)]) for row in range(len(aligned.tags))]
+        wheel = colormaps["tab10" if len(joined.tags) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
+        self.colours = [to_hex(wheel[row % len(wheel)]) for row in range(len(joined.tags))]
         self.entries: list[tuple[str, list[Any]]] = []
         self._said, self._what, self._whole, self.zoomed = "", "", self._limits(), False
 
@@ -66,8 +66,8 @@ class Scatter:
             order: rows of the items' names.
             marked: names of items by a key of `MARKS`.
         """
-        self.x, self.y = (axis_of(self.aligned, name, view, order) for name in (view.x, view.y))
-        shown = np.array([tag not in view.hidden for tag in self.aligned.tags])
+        self.x, self.y = (axis_of(self.joined, name, view, order) for name in (view.x, view.y))
+        shown = np.array([tag not in view.hidden for tag in self.joined.tags])
         defined = ~(np.isnan(self.x.values) | np.isnan(self.y.values)) & shown[:, None]
         self.points = np.where(defined[..., None], np.stack([self.x.values, self.y.values], axis=2), np.nan)
         part, what = self._limits(), f"{view.x} {view.y} {view.diff_only} {view.order}"
@@ -80,7 +80,7 @@ class Scatter:
         _label(self.axes, "x", self.x)
         _label(self.axes, "y", self.y)
         self._legend(shown)
-        undefined = int((self.aligned.has & shown[:, None] & ~defined).sum())
+        undefined = int((self.joined.has & shown[:, None] & ~defined).sum())
         self._said = self._title(view, int(shown.sum()), undefined)
         self.fit()
         self._what, self._whole = what, self._limits()
@@ -131,7 +131,7 @@ class Scatter:
         self.axes.plot(*((across, along) if which else (along, across)), color=colour, linewidth=1.8, zorder=3)
 
     def _mark(self, kind: str, names: Iterable[str]) -> None:
-        places = [self.aligned.position[name] for name in names if name in self.aligned.position]
+        places = [self.joined.position[name] for name in names if name in self.joined.position]
         if places:
             chosen = self.points[:, places].reshape(-1, 2)
             self.axes.plot(*chosen.T, linestyle="", markerfacecolor="none", zorder=4, **MARKS[kind])
@@ -160,7 +160,7 @@ class Scatter:
         legend.set_title("click: hide or show")
         legend.get_title().set_fontsize(7)
         self.entries = []
-        handles = zip(self.aligned.tags, legend.get_texts(), legend.legend_handles, shown, strict=True)
+        handles = zip(self.joined.tags, legend.get_texts(), legend.legend_handles, shown, strict=True)
         for tag, text, handle, visible in handles:
             text.set_parse_math(False)
             text.set_color("black" if visible else HIDDEN)
@@ -173,14 +173,14 @@ class Scatter:
         """The tag, and the mean of what is drawn of it."""
         known = visible and self.means is not None
         mean = f": mean {number(float(self.means[row]))}" if known and self.means is not None else ""
-        return wrapped(printable(self.aligned.tags[row]) + mean, self._legend_width() - 0.45, 17)
+        return wrapped(printable(self.joined.tags[row]) + mean, self._legend_width() - 0.45, 17)
 
     def _title(self, view: View, shown: int, undefined: int) -> str:
-        count, items = len(self.aligned.tags), len(self.aligned.names)
+        count, items = len(self.joined.tags), len(self.joined.names)
         experiments = f"{shown} of {count} experiments" if shown < count else _counted(count, "experiment")
-        said = [f"{self.aligned.experiments[0].benchmark}: {experiments}, {_counted(items, 'item')}"]
+        said = [f"{self.joined.experiments[0].benchmark}: {experiments}, {_counted(items, 'item')}"]
         said += [f"{_counted(undefined, 'point')} undefined and not drawn"] if undefined else []
-        apart = int((~self.aligned.has.all(axis=0)).sum())
+        apart = int((~self.joined.has.all(axis=0)).sum())
         said += [f"{_counted(apart, 'item')} not in all experiments"] if apart else []
         said += [f"order {ORDERS[view.order]}"] if view.order != "name" else []
         said += [f"{len(view.selected)} selected"] if view.selected else []

@@ -69,7 +69,7 @@ class Selector:
         rows, items = np.nonzero(~np.isnan(points[..., 0]))
         chosen = np.unique(items[within(points[rows, items])]) if len(items) else items
         self.end()
-        self.done([self.scatter.aligned.names[place] for place in chosen.tolist()])
+        self.done([self.scatter.joined.names[place] for place in chosen.tolist()])
 
 
 def write_names(names: Sequence[str], benchmark: str, folder: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from benchkit.errors import printable
 
 if TYPE_CHECKING:
-    from benchkit.inspect.aligned import Aligned
+    from benchkit.experiments.joined import Joined
 
 ITEM = "item"  # an axis: the place of an item in the order
 ORDERS = {
@@ -61,23 +61,23 @@ class View:
         return {name: text for name, text in found.items() if text}
 
 
-def first_view(aligned: Aligned) -> View:
+def first_view(joined: Joined) -> View:
     """The score by which the family orders pictures against the first category with few labels, or else against the items."""
-    fitting = (name for name, labels in aligned.categories.items() if len(set(labels)) <= FEW)
-    first = aligned.experiments[0]
+    fitting = (name for name, labels in joined.categories.items() if len(set(labels)) <= FEW)
+    first = joined.experiments[0]
     column, _ = first.family.order(first.item_scores)
-    return View(next(fitting, ITEM), column if column in aligned.columns else axes_of(aligned)[0])
+    return View(next(fitting, ITEM), column if column in joined.columns else axes_of(joined)[0])
 
 
-def axes_of(aligned: Aligned) -> list[str]:
+def axes_of(joined: Joined) -> list[str]:
     """Everything that an axis can show."""
-    return list(dict.fromkeys([*aligned.columns, *aligned.categories, ITEM]))
+    return list(dict.fromkeys([*joined.columns, *joined.categories, ITEM]))
 
 
-def read_view(aligned: Aligned, kinds: list[str], state: Mapping[str, str]) -> tuple[View, list[str]]:
+def read_view(joined: Joined, kinds: list[str], state: Mapping[str, str]) -> tuple[View, list[str]]:
     """A view from text, and a line for each thing in it that is unknown or wrong: that stays as it is by itself."""
-    view, odd = first_view(aligned), []
-    readers = _readers(aligned, kinds)
+    view, odd = first_view(joined), []
+    readers = _readers(joined, kinds)
     for name, text in state.items():
         try:
             setattr(view, name, readers[name](text))
@@ -86,12 +86,12 @@ def read_view(aligned: Aligned, kinds: list[str], state: Mapping[str, str]) -> t
     return view, odd
 
 
-def _readers(aligned: Aligned, kinds: list[str]) -> dict[str, Callable[[str], Any]]:
-    axis = _one_of(axes_of(aligned))
-    lists = {"hidden": lambda text: set(_all_of(aligned.tags, text)), "selected": lambda t: _all_of(aligned.names, t)}
+def _readers(joined: Joined, kinds: list[str]) -> dict[str, Callable[[str], Any]]:
+    axis = _one_of(axes_of(joined))
+    lists = {"hidden": lambda text: set(_all_of(joined.tags, text)), "selected": lambda t: _all_of(joined.names, t)}
     flags = {"diff_only": _flag, "text": _flag}
     return {
-        **{"x": axis, "y": axis, "order": _one_of(ORDERS), "item": _one_of(aligned.position), "kind": _one_of(kinds)},
+        **{"x": axis, "y": axis, "order": _one_of(ORDERS), "item": _one_of(joined.position), "kind": _one_of(kinds)},
         **{"search": str, **flags, **lists},
     }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchkit.errors import BenchkitError, UsageError, printable, reason
 from benchkit.experiments.draw import kinds_of
-from benchkit.inspect.aligned import Aligned
+from benchkit.experiments.joined import Joined
 from benchkit.inspect.desk import OF_FRAMES, Desk
 from benchkit.inspect.events import Events
 from benchkit.inspect.hover import Hover
@@ -45,11 +45,11 @@ class Viewer:
     def __init__(
         self, experiments: Sequence[Experiment], window: Window, state: Mapping[str, str] | None = None
     ) -> None:
-        self.aligned, self.window = Aligned(experiments), window
+        self.joined, self.window = Joined(experiments), window
         self.kinds = kinds_of(experiments[0].family)
-        self.view, self._odd = read_view(self.aligned, self.kinds, state or {})
+        self.view, self._odd = read_view(self.joined, self.kinds, state or {})
         self.order: list[int] = []
-        self.scatter, self.desk = Scatter(self.aligned), Desk(self)
+        self.scatter, self.desk = Scatter(self.joined), Desk(self)
         self._draw()
         self.hover = Hover(self.scatter)
         self.selector = Selector(self.scatter, lambda names: self.guarded(lambda: self._select(names)))
@@ -67,7 +67,7 @@ class Viewer:
 
     def start(self) -> None:
         """Open the scatter, and the frame of the state's item."""
-        self.window.open(SCATTER, self.scatter.figure, self.aligned.experiments[0].benchmark)
+        self.window.open(SCATTER, self.scatter.figure, self.joined.experiments[0].benchmark)
         self.events.listen(SCATTER, self.scatter.figure)
         for line in self._odd:
             self.tell(line)
@@ -80,18 +80,18 @@ class Viewer:
 
     def choices(self) -> dict[str, Any]:
         """What a toolbar offers and what is chosen, as plain JSON."""
-        view, tags = self.view, self.aligned.tags
+        view, tags = self.view, self.joined.tags
         shown = zip(tags, self.scatter.colours, strict=True)
         return {
-            "benchmark": self.aligned.experiments[0].benchmark,
-            "items": len(self.aligned.names),
-            "axes": axes_of(self.aligned),
+            "benchmark": self.joined.experiments[0].benchmark,
+            "items": len(self.joined.names),
+            "axes": axes_of(self.joined),
             **{name: getattr(view, name) for name in ("x", "y", "diff_only", "text", "order", "search")},
             "orders": dict(ORDERS),
             "kinds": list(self.kinds),
             "kind": view.kind or self.kinds[0],
             "experiments": [{"tag": tag, "visible": tag not in view.hidden, "colour": c} for tag, c in shown],
-            "found": len(found_by(self.aligned, view.search)),
+            "found": len(found_by(self.joined, view.search)),
             "selected": list(view.selected),
             "selecting": self.selector.mode,
             "frames": {str(key): frame.item for key, frame in self.frames.items()},
@@ -155,10 +155,10 @@ class Viewer:
         self.window.changed()
 
     def _draw(self) -> None:
-        self.order = ordered(self.aligned, self.view)
+        self.order = ordered(self.joined, self.view)
         marked: dict[str, Iterable[str]] = {
             "selected": self.view.selected,
-            "found": found_by(self.aligned, self.view.search),
+            "found": found_by(self.joined, self.view.search),
             "open": [frame.item for frame in self.frames.values()],
         }
         self.scatter.draw(self.view, self.order, marked)
@@ -173,7 +173,7 @@ class Viewer:
         self.scatter.figure.canvas.draw_idle()
 
     def _axis(self, which: str, to: str, step: str) -> None:
-        setattr(self.view, which, _chosen(axes_of(self.aligned), getattr(self.view, which), to, step))
+        setattr(self.view, which, _chosen(axes_of(self.joined), getattr(self.view, which), to, step))
         self.redraw()
         self.desk.caption()
 
@@ -194,7 +194,7 @@ class Viewer:
         self.tell(f"items {ORDERS[self.view.order]}")
 
     def _act_toggle(self, tag: str) -> None:
-        if tag not in self.aligned.tags:
+        if tag not in self.joined.tags:
             raise UsageError(f"there is no experiment {tag!r}.")
         self.view.hidden ^= {tag}
         self.redraw()
@@ -202,16 +202,16 @@ class Viewer:
 
     def _act_search(self, text: str = "") -> None:
         self.view.search = text
-        found = found_by(self.aligned, text)
+        found = found_by(self.joined, text)
         if found:
             self.desk.show_item(found[0])
         else:
             self.redraw()
-        self.tell(f"{len(found)} of {len(self.aligned.names)} names hold {text!r}" if text else "")
+        self.tell(f"{len(found)} of {len(self.joined.names)} names hold {text!r}" if text else "")
 
     def _act_select(self, mode: str = "", names: str = "") -> None:
         if names:
-            known = [name for name in json.loads(names) if name in self.aligned.position]
+            known = [name for name in json.loads(names) if name in self.joined.position]
             self._select(known)
         elif mode in ("", "none"):
             self.selector.end()
@@ -227,7 +227,7 @@ class Viewer:
         self.window.changed()
 
     def _act_save(self) -> None:
-        path = write_names(self.view.selected, self.aligned.experiments[0].benchmark, Path.cwd())
+        path = write_names(self.view.selected, self.joined.experiments[0].benchmark, Path.cwd())
         self.tell(f"{len(self.view.selected)} names: {path}")
 
     def _act_help(self, on: str = "") -> None:

@@ -10,32 +10,32 @@ import numpy as np
 from benchkit.report.embed import packed
 
 if TYPE_CHECKING:
-    from benchkit.inspect.aligned import Aligned
+    from benchkit.experiments.joined import Joined
 
 
-def items_of(aligned: Aligned, order: tuple[str, str]) -> dict[str, Any]:
+def items_of(joined: Joined, order: tuple[str, str]) -> dict[str, Any]:
     """Plain JSON of E experiments and N items with C columns of scores, that of `order` (column, better) first.
 
     Keys: `tags` (E), `items` (N); `present`: uint8 (E, N), whether an experiment has an item; `columns`: name, better, unit
     and help of each; `scores`: float32 (C, E, N), NaN where undefined; `categories`: name, labels, and `codes`: int32 (N,).
     Arrays are base64 of their little-endian bytes.
     """
-    present = aligned.has.astype(np.uint8)
-    columns = sorted(aligned.columns, key=lambda column: column != order[0])
-    scores = [aligned.scores(column) for column in columns]
+    present = joined.has.astype(np.uint8)
+    columns = sorted(joined.columns, key=lambda column: column != order[0])
+    scores = [joined.scores(column) for column in columns]
     shape = (len(scores), *present.shape)
     return {
-        "tags": aligned.tags,
-        "items": aligned.names,
+        "tags": joined.tags,
+        "items": joined.names,
         "present": packed(present),
-        "columns": [_column(aligned, column, order) for column in columns],
+        "columns": [_column(joined, column, order) for column in columns],
         "scores": packed(np.array(scores, np.float32).reshape(shape)),
-        "categories": [_category(name, labels) for name, labels in aligned.categories.items()],
+        "categories": [_category(name, labels) for name, labels in joined.categories.items()],
     }
 
 
-def _column(aligned: Aligned, column: str, order: tuple[str, str]) -> Mapping[str, str]:
-    metric = next((found for each in aligned.experiments if (found := each.metric_of(column))), None)
+def _column(joined: Joined, column: str, order: tuple[str, str]) -> Mapping[str, str]:
+    metric = next((found for each in joined.experiments if (found := each.metric_of(column))), None)
     if metric is None:
         better = order[1] if column == order[0] else ""
         return {"name": column, "better": better or "neither", "unit": "", "help": ""}

@@ -136,7 +136,7 @@ def benchmark_part(
     """A benchmark's own part; its plot and flips are made by the page's script when it is opened."""
     board = section.boards[0]
     best = board.rows[0] if board.rows else None
-    said = f"{len(section.experiments)} tags, {len(section.aligned.names):,} items"
+    said = f"{len(section.experiments)} tags, {len(section.joined.names):,} items"
     said += f"; best {board.metric} {numbers.score(best.value)} ({best.tag})" if best else ""
     parts = [element("div", element("p", "The plot needs JavaScript.", class_="caption"), class_="interactive")]
     if differences:

@@ -120,11 +120,11 @@ def _items(sections: Sequence[Section], looks: Any, wishes: Wishes) -> dict[str,
     blocks: dict[str, Any] = {}
     plots: dict[tuple[str, ...], dict[str, Any]] = {}
     for number, section in enumerate(sections):
-        own = tuple(section.aligned.tags)
+        own = tuple(section.joined.tags)
         plots.setdefault(own, figures.scatter([looks[tag] for tag in own]))
         blocks[f"items-{number}"] = {
-            **items_of(section.aligned, section.order),
-            "thumbs": thumbs.of(section.experiments, section.aligned.names),
+            **items_of(section.joined, section.order),
+            "thumbs": thumbs.of(section.experiments, section.joined.names),
             "flips": flips_of(section, wishes.flips),
             "figure": list(plots).index(own),
         }
@@ -134,12 +134,12 @@ def _items(sections: Sequence[Section], looks: Any, wishes: Wishes) -> dict[str,
         pictures, taken = _pictures(section, wishes.pictures, room // (len(sections) - number))
         room -= taken
         blocks[f"pictures-{number}"] = pictures
-        blocks[f"items-{number}"]["told"] = _told(len(pictures), len(section.aligned.names))
+        blocks[f"items-{number}"]["told"] = _told(len(pictures), len(section.joined.names))
     return blocks
 
 
 def _pictures(section: Section, most: int, room: int) -> tuple[dict[str, Any], int]:
-    progress = Progress(min(most, len(section.aligned.names)), f"{section.benchmark}: pictures", "items")
+    progress = Progress(min(most, len(section.joined.names)), f"{section.benchmark}: pictures", "items")
     try:
         return pictures_of(section, most, room, progress.advance)
     finally:

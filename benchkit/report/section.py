@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchkit.inspect.aligned import Aligned
+from benchkit.experiments.joined import Joined
 from benchkit.report.chosen import chosen_items
 from benchkit.report.drawn import Drawings, Drawn
 from benchkit.report.embed import data_uri
@@ -33,24 +33,24 @@ class Section:
         return [row.experiment for row in rows]
 
     @cached_property
-    def aligned(self) -> Aligned:
+    def joined(self) -> Joined:
         """Their scores at the same items."""
-        return Aligned(self.experiments)
+        return Joined(self.experiments)
 
     @cached_property
     def order(self) -> tuple[str, str]:
         """The column by which items are ordered, and which direction is better; "" and "" where they have no score."""
         first = self.experiments[0]
         column, better = first.family.order(first.columns)
-        return (column, better) if column in self.aligned.columns else (next(iter(self.aligned.columns), ""), "")
+        return (column, better) if column in self.joined.columns else (next(iter(self.joined.columns), ""), "")
 
     @property
     def chosen(self) -> list[str]:
         """Items that pictures are made of, the most telling first."""
         column, better = self.order
         if not column:
-            return self.aligned.names
-        return [self.aligned.names[row] for row in chosen_items(self.aligned.scores(column), better)]
+            return self.joined.names
+        return [self.joined.names[row] for row in chosen_items(self.joined.scores(column), better)]
 
 
 def sections_of(boards: Sequence[Board]) -> list[Section]:
@@ -80,7 +80,7 @@ def pictures_of(section: Section, most: int, room: int, told: Callable[[], None]
             if taken + _size(made) > room:
                 break
             taken += _size(made)
-            found[str(section.aligned.position[name])] = made
+            found[str(section.joined.position[name])] = made
     return found, taken
 
 
@@ -94,7 +94,7 @@ def _size(made: Mapping[str, Any]) -> int:
 
 def flips_of(section: Section, asked: Sequence[str] | None) -> tuple[int, int]:
     """Places of the two experiments whose flips are shown first: those asked for, else the best and the next."""
-    tags = section.aligned.tags
+    tags = section.joined.tags
     if asked and all(tag in tags for tag in asked):
         return tags.index(asked[0]), tags.index(asked[1])
     return 0, min(1, len(tags) - 1)
@@ -102,4 +102,4 @@ def flips_of(section: Section, asked: Sequence[str] | None) -> tuple[int, int]:
 
 def items_counted(sections: Sequence[Section]) -> int:
     """Items of all benchmarks together."""
-    return int(np.sum([len(section.aligned.names) for section in sections]))
+    return int(np.sum([len(section.joined.names) for section in sections]))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 GROUP = "group"
 
 
-class Aligned:
+class Joined:
     """E experiments and the N items that any of them has, in name order.
 
     Args:
