@@ -13,6 +13,10 @@ class BenchkitError(Exception):
 
     status = 3
 
+    def __str__(self) -> str:
+        """One paragraph that no terminal acts on: it may quote names and texts from a stranger's file."""
+        return "\n".join(printable(line) for line in super().__str__().splitlines() if line.strip())
+
 
 class UsageError(BenchkitError):
     """Wrong usage, config or input: found before any work is lost."""

@@ -155,6 +155,12 @@ class TestTrust:
             build(self.conf(place / "elsewhere", "model: {backbone: {name: mine.Net}}\n"), "classification")
         assert not (place / "here" / "mark").exists()
 
+    @pytest.mark.parametrize("name", ["x" * 600, "x\0y", "x" * 600 + ".yaml"])
+    def test_a_benchmark_that_no_file_can_be_called_after(self, place, name):
+        conf = self.conf(place / "here", "benchmarks: {" + json.dumps(name) + ": {eval: {}}}\n")
+        with pytest.raises(UsageError, match="no benchmark"):
+            build(conf, "classification", ["model.backbone.name=color_histogram"])
+
     def test_a_link_below_the_working_directory_does_not_bring_it_nearer(self, place):
         link = place / "here" / "near.yaml"
         link.symlink_to(self.conf(place / "elsewhere"))
@@ -521,6 +527,14 @@ class TestTruth:
         with pytest.raises(Unreadable, match="2 variables") as told:
             READERS["depth-mat"].read(tmp_path / "depth.mat")
         assert str(told.value).isprintable()
+
+    def test_a_header_of_several_lines_is_quoted_in_one(self, tmp_path):
+        path = READERS["pairs"].make(tmp_path)
+        path.write_bytes(b'"image0,image1,ne\na.png\n\n~g,s\x1b[2J"\n')
+        with pytest.raises(UsageError) as told:
+            READERS["pairs"].read(path)
+        assert "\n\n" not in str(told.value)
+        assert str(told.value).replace("\n", "").isprintable()
 
     def test_no_message_drives_the_terminal(self, capsys):
         say("there is no 'x\x1b[2J\u202e'\nin it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ def find_checkpoint(checkpoint: str | None, weights: str | None = None) -> Path 
     if not checkpoint:
         return _in_package(weights) if weights else None
     path = Path(checkpoint).expanduser()
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UsageError(f"model.backbone.checkpoint={checkpoint}: there is no such file.")
     if path.suffix not in SUFFIXES:
         raise UsageError(f"model.backbone.checkpoint={checkpoint}: weights are read from {', '.join(SUFFIXES)} only.")

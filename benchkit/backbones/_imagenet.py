@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def names_of(given: Sequence[str]) -> list[str]:
     if len(given) > 1:
         return list(given)
     places = [configs_dir() / "labels" / f"{given[0]}.txt", Path(given[0]).expanduser()]
-    path = next((each for each in places if each.is_file()), None)
+    path = next((each for each in places if os.path.isfile(each)), None)
     if path is None:
         shipped = ", ".join(sorted(each.stem for each in places[0].parent.glob("*.txt")))
         raise UsageError(

@@ -55,7 +55,7 @@ def find_conf(name_or_path: str | Path) -> Path:
         UsageError: there is no such file; the message names the nearest stems.
     """
     path = Path(name_or_path) if _is_path(name_or_path) else configs_dir() / f"{name_or_path}.yaml"
-    if path.is_file():
+    if os.path.isfile(path):  # false for what no path can be
         return path
     what = f"{str(name_or_path)!r}"
     if _is_path(name_or_path):
@@ -73,7 +73,7 @@ def find_benchmark(name: str) -> BenchmarkConf:
         UsageError: there is none; the message names the nearest ones. Or its yaml is wrong.
     """
     path = Path(name) if _is_path(name) else configs_dir() / "benchmarks" / f"{name}.yaml"
-    if path.is_file():
+    if os.path.isfile(path):
         layer = read_yaml(path)
         return BenchmarkConf(path.stem, _family(layer), layer)
     if name in registry.names("eval") or ("." in name and not _is_path(name)):

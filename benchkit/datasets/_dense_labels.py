@@ -6,6 +6,7 @@ says that 0 is a hole), the ignored label and what maps to `ignore` become the i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -248,7 +249,7 @@ def find_table(given: str, root: Path, key: str) -> Path:
     """The file that a setting names: a shipped list by its stem, else a path, relative to data.root or as it stands."""
     places = [configs_dir() / "labels" / f"{given}.txt"] if re.fullmatch(r"\w+", given) else []
     places += [root / given, Path(given).expanduser()]
-    found = next((path for path in places if path.is_file()), None)
+    found = next((path for path in places if os.path.isfile(path)), None)
     if found is None:
         shipped = ", ".join(sorted(path.stem for path in (configs_dir() / "labels").glob("*.txt")))
         raise UsageError(f"data.{key}={given} is neither a file, below data.root or here, nor one of {shipped}.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -139,7 +140,7 @@ def _named(named: str) -> list[str] | None:
 
         lists = {"openai80": library.OPENAI_IMAGENET_TEMPLATES, "openai7": library.SIMPLE_IMAGENET_TEMPLATES}
         return [template("{}") for template in lists[named]]
-    if "{}" not in named and Path(named).expanduser().is_file():
+    if "{}" not in named and os.path.isfile(Path(named).expanduser()):
         return strict.lines(Path(named).expanduser())
     return None
 
