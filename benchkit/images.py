@@ -18,6 +18,10 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", "
 MAX_PIXELS = int(
     os.environ.get("BENCHKIT_MAX_PIXELS") or 178_956_970
 )  # the default is where PIL refuses bombs: 537 MB of RGB
+FLAT_PIXELS, PIXELS_PER_BYTE = (
+    32_000_000,
+    2000,
+)  # so many pixels, and so many for each byte: a blank image has about 1,000
 MAX_SCANS = 200  # of a progressive JPEG, which has about ten: each is a pass over all pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "PPM")  # PIL's others may run programs (EPS)
 
@@ -71,7 +75,7 @@ def decode_fast(data: bytes) -> np.ndarray:
         return decode_exact(data)
     try:
         height, width, colorspace, _ = simplejpeg.decode_jpeg_header(data)
-        if colorspace not in ("YCbCr", "Gray", "RGB") or height * width > MAX_PIXELS:
+        if colorspace not in ("YCbCr", "Gray", "RGB") or height * width > _most_pixels(data):
             return decode_exact(data)
         pixels = simplejpeg.decode_jpeg(data, colorspace="RGB", fastdct=False, fastupsample=False)
     except ValueError:  # not plain JPEG after all, or damaged: the exact decoder decides, and says why
@@ -118,6 +122,10 @@ def _open(data: bytes) -> Any:
         raise Unreadable("it is no image in a known format, or its header is damaged") from error
     if image.size[0] * image.size[1] > MAX_PIXELS:
         raise Unreadable(f"it claims more than {MAX_PIXELS:,} pixels (BENCHKIT_MAX_PIXELS)")
+    if image.size[0] * image.size[1] > _most_pixels(data):
+        raise Unreadable(
+            f"it claims {image.size[0]} x {image.size[1]} pixels, and has {len(data):,} bytes: it would be blank"
+        )
     if image.format in ("JPEG", "MPO") and data.count(_SCAN) > MAX_SCANS:
         raise Unreadable(f"it has more than {MAX_SCANS} scans, each of which takes as long as a whole image")
     if image.format == "PNG":
@@ -125,6 +133,10 @@ def _open(data: bytes) -> Any:
     if image.format == "WEBP" and data[12:16] in (b"VP8 ", b"VP8L") and not any(data[-_BLANK:]):
         raise Unreadable("it ends in zeros: it was not written to its end")
     return image
+
+
+def _most_pixels(data: bytes) -> int:
+    return min(MAX_PIXELS, FLAT_PIXELS + PIXELS_PER_BYTE * len(data))
 
 
 open_whole = _open  # for files whose pixels are numbers, not colours: the same formats, bounds and checks

@@ -583,6 +583,26 @@ class TestImages:
         with pytest.raises(Unreadable):
             decode_fast(data)
 
+    def test_a_small_file_is_no_large_image(self):
+        """A GIF of 4 KB that claims 170 million pixels took 1.4 GB."""
+        data = (
+            b"GIF89a"
+            + struct.pack("<HHBBB", 13_000, 13_000, 0, 0, 0)
+            + b","
+            + struct.pack("<HHHHB", 0, 0, 13_000, 13_000, 0)
+        )
+        for image in (data + b"\x02\x02D\x01\x00;", big_png(13_000, 13_000)):
+            with pytest.raises(Unreadable, match="it would be blank"):
+                decode_fast(image)
+
+    def test_a_blank_image_is_one(self):
+        from PIL import Image
+
+        for mode, kind in (("1", "PNG"), ("RGB", "JPEG")):
+            buffer = io.BytesIO()
+            Image.new(mode, (6000, 5000)).save(buffer, kind)
+            assert inspect(buffer.getvalue()) == (5000, 6000)
+
     def test_text_that_inflates_is_not_kept(self):
         bomb = chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(50_000_000), 9))
         with pytest.raises(Unreadable):
