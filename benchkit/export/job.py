@@ -17,6 +17,7 @@ from benchkit.conf.diff import Difference, counts, describe, differences, identi
 from benchkit.datasets.base import DataSettings
 from benchkit.errors import UsageError
 from benchkit.export import inputs
+from benchkit.export.naming import default_tag
 from benchkit.export.shares import Share
 from benchkit.export.split import Split, check_duplicates, check_readable, read_splits, untrained_classes
 from benchkit.features import FINAL
@@ -293,15 +294,3 @@ class Outcome:
     place: tuple[str, float] | None = None
     share: Share = Share()
     left: str = ""
-
-
-def default_tag(conf: Conf) -> str:
-    """The conf's stem, then what makes it differ from the benchmark's default: head, random weights, folder."""
-    tag = conf.stem.rsplit(".", 1)[-1]
-    if conf.head.name != conf.default_head and conf.head.name not in conf.stem.split("_"):
-        tag += f"+{conf.head.name.rsplit('.', 1)[-1]}"
-    if conf.model.random:
-        tag += "+random"
-    if conf.user_root:
-        tag += f"@{Path(conf.data.settings.root).expanduser().resolve().name}"
-    return tag
