@@ -115,5 +115,5 @@ def failed(error: Exception, show_traceback: bool) -> int:
 def say(text: str) -> None:
     """One paragraph on standard error."""
     width = 100 if sys.stderr.isatty() else 1_000_000
-    line = printable(" ".join(each.strip() for each in text.splitlines() if each.strip()))  # it may quote a stranger's file
+    line = printable(" ".join(each.strip() for each in text.splitlines() if each.strip()))  # it may quote a file
     print(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False), file=sys.stderr)

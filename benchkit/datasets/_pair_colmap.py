@@ -178,7 +178,9 @@ def pinhole(where: str, cells: Sequence[str], reading: Reading) -> tuple[Matrix,
         )
     names = MODELS[model]
     if len(cells) < 3 + len(names):
-        raise UsageError(f"{where}: {model} is width, height and at least {len(names)} parameters, not {len(cells) - 1}.")
+        raise UsageError(
+            f"{where}: {model} is width, height and at least {len(names)} parameters, not {len(cells) - 1}."
+        )
     width, height, *numbers = floats(cells[1:], where)
     if any(numbers[len(names) :]):
         raise UsageError(

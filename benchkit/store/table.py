@@ -32,6 +32,7 @@ from benchkit.store.files import replacing
 from benchkit.store.reading import RaggedReader, Reader, RowsReader, reader
 
 VERSION = 1
+ODD = (foreign.Refused, KeyError, UnicodeDecodeError, RuntimeError)  # what h5py raises of odd structures
 
 
 def write_table(
@@ -150,12 +151,7 @@ class Table:
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (
-            foreign.Refused,
-            KeyError,
-            UnicodeDecodeError,
-            RuntimeError,
-        ) as error:  # h5py raises them of odd structures
+        except ODD as error:
             raise RunError(f"{self.path} is no file as benchkit writes it: {reason(error)}. {seal.MEND}") from error
         except BlockingIOError as error:
             raise RunError(f"{self.path} is being written by another process. Close it, or wait and retry.") from error
