@@ -175,6 +175,15 @@ class TestCommand:
         assert [name.split()[0] for name in header] == ["tag", "mAP", "recall@1", "recall@5", "recall@10"]
         assert len(rows) == 3
 
+    def test_a_wide_csv_holds_the_differences_of_the_table(self, outputs: Path, run: Any):
+        _, out, _ = run(outputs, "retrieval", "--wide", "--baseline", "second", "--metrics", "all", "--format", "csv")
+        header, *rows = csv.reader(io.StringIO(out))
+        cells = {row[0]: row[1:] for row in rows}
+        first, second = (Experiment(outputs / "results/retrieval" / tag).record["scores"] for tag in ("first", "second"))
+        assert header[1] == "difference of mAP ↑"
+        assert float(cells["first"][0]) == pytest.approx(first["mAP"]["value"] - second["mAP"]["value"])
+        assert float(cells["second"][0]) == second["mAP"]["value"]  # the baseline's own row holds its scores
+
     def test_columns_of_two_protocols_are_marked_and_nothing_is_bold(self, copied: Path, run: Any):
         folder = copied / "results/retrieval/second"
         protocol = Experiment(folder).record["protocol"]
@@ -221,3 +230,16 @@ class TestCommand:
             assert f"picture: {copied / name}.png" in out
             assert (copied / f"{name}.png").read_bytes().startswith(b"\x89PNG")
             assert (copied / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+    def test_exchanged_files_of_equal_size_are_refused_and_the_others_ranked(self, copied: Path, run: Any):
+        one, other = (copied / "results/retrieval" / tag for tag in ("first", "second"))
+        path = one / "results.h5"
+        path.unlink()
+        shutil.copy(other / "results.h5", path)
+        assert path.stat().st_size == (other / "results.h5").stat().st_size
+        status, out, err = run(copied, "retrieval")
+        assert status == RunError.status
+        assert "results.h5 is not the file" in err
+        assert "not ranked: first:" in out
+        shutil.copytree(other, copied / "results/homography/moved")
+        assert "is of retrieval, not of homography" in run(copied, "homography")[2]

@@ -10,6 +10,7 @@ import numpy as np
 
 from benchkit.experiments.experiment import Experiment, family_of
 from benchkit.provenance.record import describe_file, sealed
+from benchkit.store.content import file_hash
 from benchkit.store.files import write_json
 from benchkit.store.table import write_table
 
@@ -74,7 +75,8 @@ def scored(
         m.name: {**shape, "value": known.get(m.name), "better": m.better, "unit": m.unit} for m in made.metrics()
     }
     record["protocol"] = {"benchmark": family, "dataset_id": "d", "skipped": [], "head": {"name": "embed"}, **protocol}
-    record["files"] = {name: describe_file(folder / name) for name in ("results.h5", "targets.h5")}
+    paths = folder / "results.h5", folder / "targets.h5"
+    record["files"] = {path.name: describe_file(path, file_hash(path)) for path in paths}
     write_json(folder / "record.json", sealed(record))
     return Experiment(folder)
 

@@ -26,7 +26,7 @@ def collected(
         if tags and folder.name not in tags and not any(fnmatch.fnmatchcase(folder.name, tag) for tag in tags):
             continue
         try:
-            if scored := _scored(folder, apart):
+            if scored := _scored(folder, benchmark, apart):
                 found.append(scored)
         except BenchkitError as error:
             if on_error is None:
@@ -36,12 +36,12 @@ def collected(
     return found, apart
 
 
-def _scored(folder: Path, apart: dict[str, str]) -> Experiment | None:
+def _scored(folder: Path, benchmark: str, apart: dict[str, str]) -> Experiment | None:
     record = read_record(folder)
     if record is None:
         apart[folder.name] = "it is not finished: the same export finishes it"
     elif record["scores"] is None:
         apart[folder.name] = "it is not scored: python -m benchkit.eval makes its scores"
     else:
-        return Experiment(folder)
+        return Experiment(folder, benchmark)
     return None

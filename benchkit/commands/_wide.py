@@ -23,7 +23,8 @@ def print_wide(
     """Print the table; the best of a column whose scores may be compared is bold in Markdown and LaTeX. See `print_boards`."""
     grid = grid_of(boards, metrics)
     several = len({column.benchmark for column in grid.columns}) > 1
-    header = ["tag", *(_title(column, percent, several) for column in grid.columns)]
+    of = "difference of " if baseline and style == "csv" else ""  # a program does not read the remarks
+    header = ["tag", *(of + _title(column, percent, several) for column in grid.columns)]
     rows = [
         [printable(tag, MOST), *(_cell(column, tag, style, percent, baseline) for column in grid.columns)]
         for tag in grid.tags
@@ -46,12 +47,14 @@ def _cell(column: Column, tag: str, style: str, percent: bool, baseline: str | N
     row = column.rows.get(tag)
     if row is None:
         return ""
+    found = row.differences.get(column.metric)
+    plain = baseline is None or tag == baseline  # the baseline's own row holds its scores
     if style == "csv":
-        return digits(column.value(tag))
+        return digits(column.value(tag) if plain else found and found.value)
     mark = "" if tag in column.first else OTHER
-    if baseline is None or tag == baseline:
+    if plain:
         return shown(column.value(tag), row.scores[column.metric], percent) + mark
-    return (difference(row, column.metric, percent) if row.differences else "n/a") + mark
+    return ("n/a" if found is None else difference(row, column.metric, percent)) + mark
 
 
 def _remarks(boards: Sequence[Board], columns: Sequence[Column], several: bool, baseline: str | None) -> list[str]:

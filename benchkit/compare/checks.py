@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchkit.compare.aligned import Aligned
-from benchkit.errors import UsageError, printable, some
+from benchkit.errors import RunError, UsageError, printable, some
 from benchkit.experiments.experiment import Experiment, ranked_by, unequal
 
 BY_ITEMS = ("dataset_id", "skipped", "targets")  # fields of the protocol that differ where other items were scored
@@ -18,6 +18,7 @@ MAY_DIFFER = (
     "seed",
     "train_id",
 )  # what --across takes: how features are read and learned from
+TARGETS = "targets.h5"
 LONG = 40  # letters of a value that a message shows
 NAMES = 3  # items that a message names
 
@@ -59,7 +60,7 @@ def refuse_unequal(aligned: Aligned, allow_missing: bool, across: Sequence[str] 
         if fields := _unequal_truth(first, other, set(aligned.names)):
             raise UsageError(
                 f"{printable(first.tag)} and {printable(other.tag)}: the truth of their common items differs "
-                f"({', '.join(fields)} in targets.h5), so their scores do not mean the same."
+                f"({', '.join(fields)} in {TARGETS}), so their scores do not mean the same."
             )
     return allowed
 
@@ -113,10 +114,12 @@ def _unequal_truth(first: Experiment, other: Experiment, names: set[str]) -> lis
 
 
 def _truth(experiment: Experiment, names: set[str]) -> dict[tuple[str, str], tuple[str, str, int]]:
-    from benchkit.store.content import table_entries
+    from benchkit.store.content import table_entries, table_hash
     from benchkit.store.table import Table
 
-    with Table(experiment.folder / "targets.h5", "targets") as table:
+    with Table(experiment.folder / TARGETS, "targets") as table:
+        if table_hash(table) != experiment.record["files"][TARGETS].get("content"):
+            raise RunError(f"{table.path} is not the file that record.json speaks of: its content differs. Export again.")
         return {
             (path, name): (dtype, shape, int(crc))
             for path, items, dtype, shapes, sums in table_entries(table)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchkit.conf.build import recorded_settings
-from benchkit.errors import RunError, UsageError
+from benchkit.errors import RunError, UsageError, printable
 from benchkit.eval._checks import refuse_absent
 from benchkit.provenance.identity import unequal_fields
-from benchkit.provenance.record import matches, read_record
+from benchkit.provenance.record import read_record, unaltered
 from benchkit.registry import find
 from benchkit.store.outputs import Outputs
 
@@ -42,8 +42,11 @@ def ranked_by(record: Mapping[str, Any]) -> dict[str, Any]:
 class Experiment:
     """A scored tag.
 
+    Its results.h5 is read whole once, to see that it is the one whose scores the record holds: they may have been exchanged.
+
     Args:
         folder: of the tag; it may lie anywhere.
+        benchmark: name of the instance that it has to be of; None: whichever.
 
     Attributes:
         record: record.json.
@@ -51,18 +54,26 @@ class Experiment:
 
     Raises:
         UsageError: it is not scored.
-        RunError: a file is missing or damaged.
+        RunError: a file is missing or damaged, or it belongs to another tag or benchmark.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, benchmark: str | None = None) -> None:
         self.folder = folder
         record = read_record(folder)
         if record is None or record["scores"] is None:
             raise UsageError(
                 f"{folder} is not scored: python -m benchkit.eval {folder.parent.name} --tag {folder.name} makes its scores."
             )
-        if (odd := matches(folder, record, (SCORES,))) is not None:
-            raise RunError(f"{folder / odd} is not the file that {folder}/record.json speaks of: run eval again.")
+        if benchmark is not None and record["benchmark"] != benchmark:
+            raise RunError(
+                f"{folder}/record.json is of {printable(record['benchmark'])}, not of {benchmark}: the folder or its record "
+                "was copied from there. Delete it and export again; the bank is reused."
+            )
+        if not unaltered(folder / SCORES, record):
+            raise RunError(
+                f"{folder / SCORES} is not the file that {folder}/record.json speaks of: one of them is "
+                "damaged or another tag's. Run eval again."
+            )
         self.record: dict[str, Any] = record
         self.family = family_of(record)
 
@@ -136,13 +147,13 @@ def open_experiments(outputs: Outputs, benchmark: str, tags: Sequence[str]) -> l
         chosen = [there[each] for each in fits if tag in there or _is_scored(there[each])]
         if not chosen:
             raise UsageError(f"no scored tag of {benchmark} fits {tag!r}; `benchkit list --tags` shows what there is.")
-        found.update({folder: Experiment(folder) for folder in chosen if folder not in found})
+        found.update({folder: Experiment(folder, benchmark) for folder in chosen if folder not in found})
     return list(found.values())
 
 
 def scored_experiments(outputs: Outputs, benchmark: str) -> list[Experiment]:
     """All scored tags of a benchmark, in name order."""
-    return [Experiment(folder) for folder in outputs.folders(benchmark) if _is_scored(folder)]
+    return [Experiment(folder, benchmark) for folder in outputs.folders(benchmark) if _is_scored(folder)]
 
 
 def unequal(first: Experiment, other: Experiment) -> list[str]:
