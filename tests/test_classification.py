@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from sklearn.metrics import confusion_matrix, recall_score
 
 from benchkit.eval.classification import Classification, Settings
@@ -68,6 +69,21 @@ class TestDraws:
         assert summary["ece"] is None
         assert summary["mean_class_acc"] == 0.5
         assert family().breakdown(columns, {"classes": NAMES})["top1/a"] == 0.5
+
+    @pytest.mark.parametrize(
+        ("scores", "title", "colour"),
+        [
+            ([3, 1, 2], "a", "tab:green"),
+            ([1, 1, 2], "a\ntaken for c", "tab:red"),
+            ([[3, 1, 2], [3, 1, 2], [0, 5, 1]], "a\ntaken for b\nright in 2 of 3 draws", "tab:green"),
+            ([[0, 1, 2], [0, 1, 2], [0, 5, 1], [9, 1, 1]], "a\ntaken for c\nright in 1 of 4 draws", "tab:red"),
+        ],
+    )
+    def test_the_picture_says_how_many_are_right(self, scores, title, colour):
+        axes = Figure().subplots()
+        target = {"label": 0, "meta": {"classes": ["a", "b", "c"]}}
+        family().draw(axes, {"scores": np.array(scores)}, target)
+        assert (axes.get_title(), axes.title.get_color()) == (title, colour)
 
     def test_one_draw_is_no_draws(self):
         scores = np.random.default_rng(1).normal(size=(20, 3)).astype(np.float32)

@@ -44,9 +44,9 @@ def as_layer(experiment: Experiment, layer: int | str, value: float) -> Experime
     return twin
 
 
-class TestByClass:
+class TestByCategory:
     def test_bars_are_the_scores_of_the_record_with_their_intervals(self, tags: list[Experiment]):
-        axes = drawn(plots(tags[0])["by_class"]).axes[0]
+        axes = drawn(plots(tags[0])["by_category"]).axes[0]
         breakdown = tags[0].record["breakdown"]
         known = {
             name.removeprefix("top1/"): each["value"] for name, each in breakdown.items() if each["value"] is not None
@@ -57,7 +57,7 @@ class TestByClass:
         assert [known[label] for label in labels] == sorted(known.values(), reverse=True)
 
     def test_several_tags_stand_side_by_side(self, tags: list[Experiment]):
-        axes = drawn(joint_plots(tags)["by_class"]).axes[0]
+        axes = drawn(joint_plots(tags)["by_category"]).axes[0]
         assert [text.get_text().strip() for text in axes.get_legend().get_texts()] == [tags[0].tag, HOSTILE]
         bars = [each for each in axes.containers if isinstance(each, BarContainer)]
         values = [sum(bar.get_width() for bar in container.patches) for container in bars]
@@ -66,10 +66,10 @@ class TestByClass:
 
     def test_of_many_classes_the_lowest_and_the_highest_are_shown_and_the_rest_counted(self):
         scores = {f"class {i:03}": series.Score(i / 100, i / 100, i / 100) for i in range(100)}
-        axes = drawn(lambda figure: series.by_class(figure, {"tag": scores}, "top1")).axes[0]
+        axes = drawn(lambda figure: series.by_category(figure, {"tag": scores}, "top1")).axes[0]
         labels = [text.get_text() for text in axes.get_yticklabels()]
         assert (labels[0], labels[-1], len(labels)) == ("class 099", "class 000", series.MOST)
-        assert axes.get_xlabel() == "top1 (40 of 100 classes left out)"
+        assert axes.get_xlabel() == "top1, 95 % interval (40 of 100 left out)"
 
 
 class TestLayers:
@@ -93,7 +93,7 @@ class TestLayers:
 
 def test_plots_are_left_as_png_and_pdf_and_equal_ones_have_equal_bytes(tags: list[Experiment], tmp_path: Path):
     found = save_plots(tmp_path / "a", plots(tags[1]), HOSTILE)
-    assert {path.stem for path in found} == {"confusion", "reliability", "by_class"}
+    assert {path.stem for path in found} == {"confusion", "reliability", "by_category"}
     save_plots(tmp_path / "b", plots(tags[1]), HOSTILE)
     for path in found:
         pdf = path.with_suffix(".pdf")

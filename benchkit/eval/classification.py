@@ -129,17 +129,23 @@ class Classification(Benchmark):
         return {**super().kinds(), "scores": _draw_scores}
 
     def draw(self, axes: Any, prediction: Mapping[str, Any], target: Mapping[str, Any], image: Any = None) -> None:
-        """The image under its class, and under the answer where that is another; right ones in green, wrong in red."""
-        classes = target["meta"]["classes"]
-        truth = classes[int(target["label"])]
-        scores = np.asarray(prediction["scores"])
-        others = np.delete(scores, int(target["label"]))
-        right = bool((scores[int(target["label"])] > others).all())
+        """The image under its class, and under the answer where that is another; right ones in green, wrong in red.
+
+        Of several draws of the training items the commonest wrong answer is shown, and how many of them are right.
+        """
+        classes, label = target["meta"]["classes"], int(target["label"])
+        draws = np.atleast_2d(np.asarray(prediction["scores"]))
+        right = (draws[:, [label]] > np.delete(draws, label, axis=1)).all(axis=1)
         if image is not None:
             axes.imshow(image)
         axes.set_axis_off()
-        title = truth if right else f"{truth}\ntaken for {classes[int(scores.argmax())]}"
-        axes.set_title(title, color="tab:green" if right else "tab:red", fontsize=8, parse_math=False)
+        title = classes[label]
+        if not right.all():
+            title += f"\ntaken for {classes[int(np.bincount(draws[~right].argmax(axis=1)).argmax())]}"
+        if len(draws) > 1:
+            title += f"\nright in {right.sum()} of {len(draws)} draws"
+        colour = "tab:green" if 2 * right.sum() > len(draws) else "tab:red"
+        axes.set_title(title, color=colour, fontsize=8, parse_math=False)
 
 
 def _draw_scores(axes: Any, item: Any) -> None:

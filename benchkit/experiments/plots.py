@@ -1,4 +1,4 @@
-"""Plots of whole sets: what the family shows, scores by class, scores against layers; of one experiment or of several."""
+"""Plots of whole sets: what the family shows, scores by category, scores against layers; of one experiment or of several."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Draw = Callable[[Any], None]  # on an empty matplotlib Figure
 
 
 def plots(experiment: Experiment) -> dict[str, Draw]:
-    """By name: what its family shows of the whole set (the confusion matrix ...), and scores by class."""
+    """By name: what its family shows of the whole set (the confusion matrix ...), and scores by category."""
     from benchkit.store.table import Table
 
     with Table(experiment.folder / "targets.h5", "targets") as targets:
         meta = targets.meta
-    return {**experiment.family.pictures(experiment.columns, meta), **_by_class([experiment])}
+    return {**experiment.family.pictures(experiment.columns, meta), **_by_category([experiment])}
 
 
 def joint_plots(experiments: Sequence[Experiment]) -> dict[str, Draw]:
     """By name: what several experiments of one benchmark show together; nothing of fewer than two."""
     if len(experiments) < 2:
         return {}
-    return {**_compared(experiments), **_by_class(experiments), **layer_plot(experiments)}
+    return {**_compared(experiments), **_by_category(experiments), **layer_plot(experiments)}
 
 
 def layer_plot(experiments: Sequence[Experiment]) -> dict[str, Draw]:
@@ -77,18 +77,18 @@ def in_common(tags: Sequence[str]) -> str:
     return common.rstrip("+") or tags[0]
 
 
-def _by_class(experiments: Sequence[Experiment]) -> dict[str, Draw]:
+def _by_category(experiments: Sequence[Experiment]) -> dict[str, Draw]:
     """Bars of the headline's scores by class or category, else of the first score that has any."""
     parts = [name.rpartition("/")[0] for each in experiments for name in each.record.get("breakdown") or {}]
     headline = next(iter(experiments[0].record["scores"]))
     metric = headline if headline in parts else next(iter(parts), "")
-    found = {each.tag: scores for each in experiments if (scores := _classes(each.record, metric))}
+    found = {each.tag: scores for each in experiments if (scores := _categories(each.record, metric))}
     if not any(found.values()):
         return {}
-    return {"by_class": lambda figure: series.by_class(figure, found, metric)}
+    return {"by_category": lambda figure: series.by_category(figure, found, metric)}
 
 
-def _classes(record: Mapping[str, Any], metric: str) -> dict[str, series.Score]:
+def _categories(record: Mapping[str, Any], metric: str) -> dict[str, series.Score]:
     within = f"{metric}/"
     scores = {
         name.removeprefix(within): series.Score.of(score)

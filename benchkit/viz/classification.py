@@ -77,16 +77,24 @@ def reliability(figure: Any, items: np.ndarray, confidence: np.ndarray, accuracy
         figure: an empty matplotlib Figure.
         items, confidence, accuracy: (bins,), as `metrics.classification.calibration` gives them.
     """
-    figure.set_size_inches(4.5, 5.5)
+    figure.set_size_inches(4.5, 6)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     edges = np.linspace(0, 1, len(items) + 1)
     width = edges[1]
     used = items > 0
+    error = float((items[used] * np.abs(accuracy[used] - confidence[used])).sum() / max(items.sum(), 1))
     above.bar(edges[:-1][used], accuracy[used], width, align="edge", edgecolor="white", label="accuracy")
     above.plot(confidence[used], confidence[used], "k.", markersize=4, label="mean confidence")
-    above.plot([0, 1], [0, 1], "k:", linewidth=1)
+    above.plot([0, 1], [0, 1], "k:", linewidth=1, label="calibrated")
+    above.plot(
+        (edges[:-1] + width / 2)[used], accuracy[used], "_", color="tab:blue", markersize=8
+    )  # also where it is 0
     above.set_ylabel("share of items that are right")
-    above.legend(fontsize=7)
+    told = f"calibration error over these bins (ECE): {error:.4f}"
+    above.legend(
+        fontsize=7, ncols=3, loc="lower left", bbox_to_anchor=(0, 1), title=told, title_fontsize=7, frameon=False
+    )
+    below.set_yscale("symlog", linthresh=1)  # a bin of one item shows beside one of a thousand
     below.bar(edges[:-1], items, width, align="edge", edgecolor="white", color="tab:gray")
     below.set_ylabel("items")
     below.set_xlabel("confidence of the answer")

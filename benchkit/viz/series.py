@@ -1,4 +1,4 @@
-"""A score with its interval against a number (layers, shots), and by class: of one tag or of several."""
+"""A score with its interval against a number (layers, shots), and by class or another category: of one tag or of several."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-MOST = 60  # classes that are shown; of more the lowest and the highest
+MOST = 60  # categories that are shown; of more the lowest and the highest
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def against(
     _legend(axes)
 
 
-def by_class(figure: Any, tags: Mapping[str, Mapping[str, Score]], metric: str) -> None:
-    """Bars of a score by class with its intervals, the lowest last; a class without a value has no bar.
+def by_category(figure: Any, tags: Mapping[str, Mapping[str, Score]], metric: str) -> None:
+    """Bars of a score by class (or angle, or sequence) with its intervals, the lowest last; one without a value has no bar.
 
     Args:
         figure: an empty matplotlib Figure.
-        tags: scores by class, by tag; the first tag orders the classes.
+        tags: scores by category, by tag; the first tag orders the categories.
         metric: name of the axis.
     """
     values = {label: {name: each.value for name, each in scores.items()} for label, scores in tags.items()}
@@ -65,7 +65,8 @@ def by_class(figure: Any, tags: Mapping[str, Mapping[str, Score]], metric: str) 
     names = list(dict.fromkeys(name for scores in values.values() for name in scores))
     names.sort(key=lambda name: -first.get(name, -np.inf))
     shown = names if len(names) <= MOST else [*names[: MOST // 2], *names[-MOST // 2 :]]
-    figure.set_size_inches(6.5, 1.4 + max(0.2, 0.12 * len(tags)) * max(len(shown), 1))
+    longest = max((len(label) for label in tags), default=0) if len(tags) > 1 else 0
+    figure.set_size_inches(6 + 0.07 * longest, 1.4 + max(0.2, 0.12 * len(tags)) * max(len(shown), 1))
     axes = figure.subplots()
     thick = 0.8 / len(tags)
     for place, (label, scores) in enumerate(tags.items()):
@@ -76,9 +77,10 @@ def by_class(figure: Any, tags: Mapping[str, Mapping[str, Score]], metric: str) 
         axes.barh(at, [each.value for each in bars], thick, xerr=ends, label=_shown(label), error_kw={"linewidth": 0.7})
     axes.set_yticks(range(len(shown)), shown, fontsize=7, parse_math=False)
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    left_out = f" ({len(names) - len(shown)} of {len(names)} classes left out)" if len(shown) < len(names) else ""
-    axes.set_xlabel(f"{metric}{left_out}", parse_math=False)
-    _legend(axes, few=len(tags) < 2)
+    left_out = f" ({len(names) - len(shown)} of {len(names)} left out)" if len(shown) < len(names) else ""
+    axes.set_xlabel(f"{metric}, 95 % interval{left_out}", parse_math=False)
+    if len(tags) > 1:
+        _legend(axes, "in the order of the first", outside=True)
 
 
 def _shown(label: str) -> str:
@@ -86,8 +88,11 @@ def _shown(label: str) -> str:
     return f" {label}" if label.startswith("_") else label
 
 
-def _legend(axes: Any, few: bool = False) -> None:
-    if few or not axes.get_legend_handles_labels()[0]:
+def _legend(axes: Any, title: str = "", outside: bool = False) -> None:
+    """In the axes, or on its right, where it hides nothing."""
+    if not axes.get_legend_handles_labels()[0]:
         return
-    for text in axes.legend(fontsize=7).get_texts():
+    where: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if outside else {}
+    legend = axes.legend(fontsize=7, title=title, title_fontsize=7, **where)
+    for text in legend.get_texts():
         text.set_parse_math(False)
