@@ -177,6 +177,17 @@ class TestWhoMayAsk:
     def test_only_files_of_its_two_folders_are_shown(self, served: Served, path: str):
         assert ask(served, f"{path}?token={served.token}").code in (403, 404)
 
+    @pytest.mark.parametrize("path", ["/page/%00", "/_images/home.png%00.js", "/page/" + "a" * 5000])
+    def test_a_name_that_no_file_can_have_is_none(self, served: Served, path: str, caplog: pytest.LogCaptureFixture):
+        assert ask(served, f"{path}?token={served.token}").code == 404
+        assert caplog.text == ""
+
+    def test_no_log_holds_the_token(self, served: Served, caplog: pytest.LogCaptureFixture, monkeypatch):
+        monkeypatch.setattr("benchkit.inspect.web.PAGE", None)
+        assert ask(served, f"/?token={served.token}").code == 500
+        assert "Uncaught exception GET /\n" in caplog.text
+        assert served.token not in caplog.text
+
 
 class TestAViewerForEachPage:
     def test_it_is_made_from_the_address(self, served: Served):
@@ -184,6 +195,14 @@ class TestAViewerForEachPage:
             page = await control(served, "&x=d1&y=%3Cb%3E&x=rmse")
             assert (await heard(page, "open")) == {"open": 0, "title": "<b>title</b>", "size": [200, 100]}
             assert (await heard(page, "state")) == {"state": {"x": "rmse", "y": "<b>"}, "choices": {"amount": 1}}
+            page.close()
+
+        asyncio.run(run())
+
+    def test_text_that_is_no_text_ends_nothing(self, served: Served):
+        async def run() -> None:
+            page = await control(served, "&x=%ff1")
+            assert (await heard(page, "state"))["state"] == {"x": "\ufffd1"}
             page.close()
 
         asyncio.run(run())
@@ -351,6 +370,9 @@ class TestFigures:
                 tell(opened.figure, type="set_device_pixel_ratio", device_pixel_ratio=0.001)
                 tell(opened.figure, type="resize", width="wide", height=5)
                 assert "wide" in (await heard(opened.page, "say"))["say"]
+                assert canvas.device_pixel_ratio == 0.5
+                tell(opened.figure, type="set_device_pixel_ratio", device_pixel_ratio=float("nan"))
+                assert "nan is no ratio" in (await heard(opened.page, "say"))["say"]
                 assert canvas.device_pixel_ratio == 0.5
                 assert canvas.get_width_height() == (4096, 16)
                 tell(opened.figure, type="savefig")  # no event of a page

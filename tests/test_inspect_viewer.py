@@ -399,15 +399,24 @@ class TestFailures:
             ("show_item", {"item": "c/9"}, "no experiment has an item 'c/9'"),
             ("toggle", {"tag": "third"}, "there is no experiment 'third'"),
             ("select", {"mode": "magic"}, "by lasso or range, not by 'magic'"),
-            ("select", {"names": "no json"}, "unexpected JSONDecodeError"),
+            ("select", {"names": "no json"}, "was not understood: 'no json' is no list"),
+            ("select", {"names": "[" * 20_000}, "is no list"),
+            ("x", {"step": "a"}, "was not understood: 'a' is no number"),
             ("save", {}, "no items are selected"),
-            ("next", {"odd": "1"}, "unexpected TypeError"),
+            ("next", {"odd": "1"}, "the request next was not understood: it takes frame."),
+            ("y", {"action": "x"}, "the request y was not understood: it takes to, step."),
         ],
     )
     def test_what_is_not_understood_is_said(self, hand: Hand, action: str, values: dict, said: str):
         hand.viewer.act(action, **values)
         assert len(hand.screen.errors) == 1
         assert said in hand.screen.errors[0]
+
+    @pytest.mark.parametrize("frame", ["²", "9" * 5000, "-1", "one"])
+    def test_a_frame_that_is_not_there_means_the_latest(self, hand: Hand, frame: str):
+        hand.viewer.act("next", frame=frame)
+        assert list(hand.viewer.frames) == [1]
+        assert hand.screen.errors == []
 
 
 class TestSearchAndSelection:
@@ -500,6 +509,9 @@ class TestState:
         assert len(hand.screen.said) == 7
         assert hand.screen.errors == []
         assert "x=speed says nothing here" in hand.screen.said[0][0]
+
+    def test_brackets_without_end_are_left_out(self, pair: list[Made]):
+        assert len(read_view(Joined(pair), [], {"selected": "[" * 20_000})[1]) == 1
 
     def test_what_is_as_it_is_by_itself_is_left_out(self, pair: list[Made]):
         assert read_view(Joined(pair), [], {})[0].told() == {"x": "room", "y": "hit", "order": "name"}

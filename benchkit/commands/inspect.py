@@ -109,10 +109,13 @@ def _toolkit(given: argparse.Namespace) -> str:
 
 def _say_items(experiments: Sequence[Experiment]) -> None:
     """Which experiments have other items than the first: those are shown too, each where it is known."""
+    from benchkit.errors import printable
+
     first, *others = experiments
     known = set(first.names)
     for other in others:
         names = set(other.names)
         if names != known:
             more, less = len(names - known), len(known - names)
-            say(f"{other.tag} has {more} items that {first.tag} does not have, and lacks {less} of its {len(known)}.")
+            tag, than = printable(other.tag), printable(first.tag)
+            say(f"{tag} has {more} items that {than} does not have, and lacks {less} of its {len(known)}.")

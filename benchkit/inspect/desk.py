@@ -94,8 +94,8 @@ class Desk:
 
     def _key(self, frame: str) -> int:
         """The key of a frame that is there: the one named, else the latest; the first where there is none."""
-        key = int(frame) if frame.isdigit() else self.latest
-        return key if key in self.frames else max(self.frames, default=FIRST)
+        named = next((key for key in self.frames if str(key) == frame), self.latest)
+        return named if named in self.frames else max(self.frames, default=FIRST)
 
     def _beside(self, step: int, key: int) -> str:
         """The item before or after that of a frame, from the last on to the first; without a frame the first or last."""

@@ -81,7 +81,7 @@ def read_view(joined: Joined, kinds: list[str], state: Mapping[str, str]) -> tup
     for name, text in state.items():
         try:
             setattr(view, name, readers[name](text))
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, RecursionError):
             odd.append(f"{printable(name, 40)}={printable(text, 80)} says nothing here and is left out")
     return view, odd
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -98,7 +99,7 @@ class Viewer:
             "keys": [list(each) for each in help_lines()],
         }
 
-    def act(self, action: str, **values: str) -> None:
+    def act(self, action: str, /, **values: str) -> None:
         """Do by name what a key or a toolbar does; what goes wrong is said.
 
         Args:
@@ -118,7 +119,13 @@ class Viewer:
     def _act(self, action: str, values: Mapping[str, str]) -> None:
         if action not in self._actions:
             raise UsageError(f"there is no action {action[:40]!r}; there are {', '.join(self._actions)}.")
-        self._actions[action](**values)
+        work = self._actions[action]
+        try:
+            inspect.signature(work).bind(**values)
+        except TypeError:
+            known = ", ".join(inspect.signature(work).parameters) or "no values"
+            raise UsageError(f"the request {action} was not understood: it takes {known}.") from None
+        work(**values)
         self.window.changed()
 
     def guarded(self, work: Callable[[], object]) -> None:
@@ -211,8 +218,7 @@ class Viewer:
 
     def _act_select(self, mode: str = "", names: str = "") -> None:
         if names:
-            known = [name for name in json.loads(names) if name in self.joined.position]
-            self._select(known)
+            self._select([name for name in _list(names) if name in self.joined.position])
         elif mode in ("", "none"):
             self.selector.end()
         else:
@@ -251,7 +257,26 @@ def _chosen(known: Sequence[str], now: str, to: str, step: str) -> str:
     """
     if to and to not in known:
         raise UsageError(f"there is no {to[:80]!r}; there are {', '.join(map(printable, known))}.")
-    return to or known[(known.index(now) + int(step)) % len(known)]
+    return to or known[(known.index(now) + _number(step)) % len(known)]
+
+
+def _number(step: str) -> int:
+    """A number of steps. Raises UsageError."""
+    try:
+        return int(step)
+    except ValueError:
+        raise UsageError(f"the request was not understood: {step[:40]!r} is no number of steps.") from None
+
+
+def _list(names: str) -> list[str]:
+    """The texts of a JSON list. Raises UsageError."""
+    try:
+        found = json.loads(names)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise UsageError(f"the request was not understood: {names[:40]!r} is no list of names.")
+    return [name for name in found if isinstance(name, str)]
 
 
 def _switched(now: bool, on: str) -> bool:

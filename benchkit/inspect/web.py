@@ -77,6 +77,13 @@ class MatplotlibScript(Guarded):
 class Files(Guarded, StaticFileHandler):
     """Files of a folder."""
 
+    def validate_absolute_path(self, root: str, absolute_path: str) -> str | None:
+        """As the base class does it. Raises HTTPError 403 or 404, also for a name that no file can have."""
+        try:
+            return super().validate_absolute_path(root, absolute_path)
+        except (OSError, ValueError):
+            raise HTTPError(404, "There is no such page.") from None
+
 
 class Picture(Guarded):
     """A figure as a file to keep."""

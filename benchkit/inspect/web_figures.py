@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,10 @@ def _classes() -> tuple[Any, Any]:
                 super().handle_resize({"width": width, "height": height})
 
         def handle_set_device_pixel_ratio(self, event: Any) -> None:
-            ratio = min(max(float(event["device_pixel_ratio"]), 0.5), 4.0)
+            ratio = float(event["device_pixel_ratio"])
+            if not math.isfinite(ratio):  # it would pass the bounds, and no drawing would succeed any more
+                raise ValueError(f"{ratio} is no ratio of pixels")
+            ratio = min(max(ratio, 0.5), 4.0)
             super().handle_set_device_pixel_ratio({"device_pixel_ratio": ratio})
 
     class Manager(Flow, core.FigureManagerWebAgg):

@@ -12,7 +12,10 @@ import re
 from typing import Any
 
 from tornado.httputil import HTTPServerRequest
+from tornado.log import app_log
 from tornado.web import HTTPError, RequestHandler
+
+from benchkit.errors import printable
 
 HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)  # any port: ssh -L may give another
 # mpl.js lays out its elements by style attributes and shows its pictures from blobs; not all browsers count web sockets
@@ -86,9 +89,10 @@ class Guarded(RequestHandler):
         self.finish(f"{said}\n")
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Refusals are no news; what goes wrong in a viewer is said in its page."""
+        """Refusals are no news; what goes wrong in a viewer is said in its page. The query, which holds the token, is left out."""
         if not isinstance(value, HTTPError):
-            super().log_exception(typ, value, tb)
+            where = f"{self.request.method} {printable(self.request.path, 200)}"
+            app_log.error("Uncaught exception %s", where, exc_info=(typ, value, tb))
 
 
 class Nothing(Guarded):

@@ -7,6 +7,7 @@ from typing import Any
 
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+from benchkit.errors import UsageError
 from benchkit.inspect.web_guard import Guarded
 from benchkit.inspect.web_window import WebWindow
 
@@ -68,7 +69,8 @@ class Control(Socket):
         self.window = window = WebWindow(self.send_json)
         self.windows[window.name] = window
         self.send_json({"window": window.name})
-        state = {name: self.get_query_argument(name) for name in self.request.query_arguments if name != "token"}
+        asked = self.request.query_arguments.items()
+        state = {name: values[-1].decode(errors="replace").strip() for name, values in asked if name != "token"}
         with window.shown():
             window.viewer = self.application.settings["make_viewer"](window, state)
             window.viewer.start()
@@ -78,9 +80,11 @@ class Control(Socket):
         """`{"act": name, "values": {name: text}}`."""
         if self.window is None or self.window.viewer is None:
             return
+        action, values = content.get("act"), content.get("values", {})
         with self.window.shown():
-            values = {str(name): str(value) for name, value in dict(content.get("values", {})).items()}
-            self.window.viewer.act(str(content.get("act", "")), **values)
+            if not isinstance(action, str) or not isinstance(values, dict):
+                raise UsageError("the page asked for something that was not understood.")
+            self.window.viewer.act(action, **{name: str(value) for name, value in values.items()})
 
     def on_close(self) -> None:
         """The page is gone."""

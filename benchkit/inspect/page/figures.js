@@ -1,4 +1,6 @@
 // Figures of matplotlib (mpl.js) in frames that the page lays out.
+import { printable } from "./printable.js";
+
 const figures = new Map(); // key -> { figure, frame, label, shape }
 const SCATTER = 0;
 const MARGIN = 16; // px between the scatter and the lower edge of the window
@@ -36,7 +38,7 @@ export function closeFigure(key) {
 export function entitle(items) {
   for (const [key, item] of Object.entries(items)) {
     const label = figures.get(Number(key))?.label;
-    if (label) label.textContent = item;
+    if (label) label.textContent = printable(item);
   }
 }
 
@@ -50,7 +52,7 @@ function element(tag, name, text = "") {
 // A head of our own above the canvas, in place of that of mpl.js; returns where its title stands.
 function dress(figure, frame, title, close) {
   const head = element("div", "head");
-  const label = element("h2", "title", title);
+  const label = element("h2", "title", printable(title));
   head.append(label);
   if (close) {
     const button = element("button", "close", "\u00d7");

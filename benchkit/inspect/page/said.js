@@ -1,8 +1,11 @@
 // What the viewer says, as text: the newest first; errors stay until they are put away.
+import { printable } from "./printable.js";
+
 const MOST = 3;
 const STAYS = 8000; // ms
 
-export function say(text, error) {
+export function say(said, error) {
+  const text = said.split("\n").map(printable).join("\n");
   const list = document.getElementById("said");
   for (const same of [...list.children].filter((each) => each.firstChild.textContent === text)) same.remove();
   const line = document.createElement("li");

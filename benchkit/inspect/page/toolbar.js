@@ -1,4 +1,6 @@
 // The toolbar: it shows what the viewer offers (`choices`) and tells it what was chosen. All words from files are text.
+import { printable } from "./printable.js";
+
 let chosen = []; // names of the selected items
 
 export function wire(act) {
@@ -31,8 +33,8 @@ function pressed(button) {
 }
 
 export function fill(choices) {
-  document.title = `${choices.benchmark} - benchkit inspect`;
-  document.getElementById("benchmark").textContent = choices.benchmark;
+  document.title = `${printable(choices.benchmark)} - benchkit inspect`;
+  document.getElementById("benchmark").textContent = printable(choices.benchmark);
   for (const select of document.querySelectorAll("select[data-choice]"))
     fillSelect(select, choices[select.dataset.from], choices[select.dataset.choice]);
   for (const flag of document.querySelectorAll("input[data-flag]")) flag.checked = Boolean(choices[flag.dataset.flag]);
@@ -59,7 +61,7 @@ function isNew(element, words) {
 // Options are a list of values, or an object of values and what they say.
 function fillSelect(select, options, value) {
   const pairs = Array.isArray(options) ? options.map((each) => [each, each]) : Object.entries(options);
-  if (isNew(select, pairs)) select.replaceChildren(...pairs.map(([each, text]) => new Option(text, each)));
+  if (isNew(select, pairs)) select.replaceChildren(...pairs.map(([each, text]) => new Option(printable(text), each)));
   select.value = value;
   select.parentElement.hidden = pairs.length < 2;
 }
@@ -77,7 +79,7 @@ function experiment({ tag, colour }) {
   check.type = "checkbox";
   check.value = tag;
   swatch.style.background = colour;
-  label.append(check, swatch, tag);
+  label.append(check, swatch, printable(tag));
   return label;
 }
 
