@@ -44,16 +44,14 @@ def run(
         patch_size, has_cls_token: of a module that returns tokens (B, N, C).
         feature_fn: called with the images (or the module and the images) in place of the module's forward.
         arguments: `key=value` settings, as on the command line; outputs: outputs folder.
-        overwrite_eval, records: as of `benchkit.eval.evaluate`.
-        trust: import the code that a conf from elsewhere names by dotted paths.
+        overwrite_eval, records: as of `benchkit.eval.evaluate`; trust: import the code that a conf from elsewhere names.
         options: further arguments of `benchkit.export.export` (limit, random, overwrite, checkpoint ...).
 
     Returns:
         the scores; of a sweep (model.features.layers=all) those of its first tag, the others come with `load`.
 
     Raises:
-        UsageError: what cannot be inferred of a module was not said; or as the commands.
-        RunError: as the commands.
+        UsageError, RunError: what cannot be inferred of a module was not said; or as the commands.
     """
     given = [*arguments, *([f"data.root={data}"] if data is not None else [])]
     said: dict[str, Any] = {"preprocess": preprocess, "patch_size": patch_size, "has_cls_token": has_cls_token}
@@ -64,9 +62,8 @@ def run(
         tag = tag or type(model).__name__
         given += _module_settings(**said)
     how: dict[str, Any] = {"outputs": outputs, "conf": conf, "overwrite_eval": overwrite_eval, "records": records}
-    with everything(trust):
-        with _modes_kept(model):
-            ends = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)
+    with everything(trust), _modes_kept(model):
+        ends = export(conf, benchmark, arguments=given, components=components, tag=tag, outputs=outputs, **options)
         first, *_ = [_evaluated(end, given, how) for end in ends]
     return first
 

@@ -116,7 +116,6 @@ def build(
     folder = folder_layer((defaults[1], *users), getattr(family.build, "folder", "image_folder"))
     named = plain_layer(_named(components), "the given component")
     merged = merge([defaults[0], folder, defaults[1], _default_root(found), named], users)
-    default = merge(defaults)
     chosen = {place: _component(place, merged, components) for place in COMPONENTS}
     schema = _schema(chosen, family)
     filled = {section.place: fill(section, merged, schema) for section in schema}
@@ -133,7 +132,7 @@ def build(
         family_component=family,
         about=_texts(layer, ABOUT),
         **_description(found),
-        default_head=default.name("model.head"),
+        default_head=merge(defaults).name("model.head"),
         user_root=any(each.below("data").values.get("root") is not None for each in users),
         user_train_split=any("train_split" in each.below("data").values for each in users),
         notes=merged.notes,

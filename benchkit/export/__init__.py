@@ -39,10 +39,9 @@ def export(
         components: parts at hand instead of names ("model.backbone": a registry.Component).
         tag: default from the conf; overwrite: make it again, also when other settings made it.
         shard: "I/N", from 0: this process's share of the images; default: what torchrun or SLURM say, else all of them.
-        finish: forward none, only finish tags that are banked.
+        finish: forward none, only finish tags that are banked; command: kept in the record.
         outputs: outputs folder; yes: write more than 20 GB without asking.
         say: gets notes and plans, one paragraph each; default standard error.
-        command: kept in the record.
 
     Returns:
         per benchmark and tag, in order: its Outcome, or the error that stopped it (each ends on its own).
@@ -56,8 +55,7 @@ def export(
     from benchkit.export.shares import Share, own_share
 
     options = Options(overwrite=overwrite, share=Share() if finish else own_share(shard), only_finish=finish, yes=yes)
-    if say is not None:
-        options.say = say
+    options.say = say or options.say
     given = [*arguments, *_short(checkpoint, random, limit)]
     named = [benchmarks] if isinstance(benchmarks, str) else list(dict.fromkeys(benchmarks))
     _refuse_idle(given, named)
