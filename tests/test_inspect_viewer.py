@@ -67,7 +67,14 @@ class TestAxes:
         joined = Joined(pair)
         axis = axis_of(joined, "error", View("item", "error", diff_only=True), range(4))
         np.testing.assert_array_equal(axis.values, [[0, 0, 0, 0], [2, -1, NAN, 4]])
-        assert axis.label == "error (px) less that of first, lower is better"
+        assert axis.label == "error (px) minus that of first, lower is better"
+
+    def test_an_error_without_a_metric_has_the_familys_unit_and_the_direction_of_its_order(self, monkeypatch):
+        made = Made("a", {"off_ours": [1], "off_theirs": [2], "count": [3]}, ["p"])
+        monkeypatch.setattr(type(made.family), "order", lambda self, columns: ("off_ours", "lower"))
+        monkeypatch.setattr(type(made.family), "unit", "deg")
+        labels = [axis_of(Joined([made]), name, View("item", name), range(1)).label for name in made.item_scores]
+        assert labels == ["off_ours (deg), lower is better", "off_theirs (deg), lower is better", "count"]
 
     def test_means_of_a_category_leave_out_what_is_undefined(self, pair: list[Made]):
         joined = Joined(pair)
@@ -329,7 +336,17 @@ class TestFrames:
         hand.viewer.act("y", to="hit")
         assert "first: hit 1" in hand.texts(1)
         hand.viewer.act("diff_only")
-        assert "second: hit 0 (-1 less the first's)" in hand.texts(1).replace("\n", " ")
+        assert "second: hit 0 (-1 against first)" in hand.texts(1).replace("\n", " ")
+
+    def test_a_difference_has_its_sign(self, pair: list[Made]):
+        hand = Hand(pair, {"y": "error", "diff_only": "1", "item": "b/1"})
+        assert "second: error 8 (+4 against first)" in hand.texts(1).replace("\n", " ")
+        hand.viewer.act("show_item", item="b/0")
+        assert "second: error n/a (n/a against first)" in hand.texts(1).replace("\n", " ")
+
+    def test_between_two_categories_the_score_that_orders_items_is_told(self, pair: list[Made], monkeypatch):
+        monkeypatch.setattr(type(pair[0].family), "order", lambda self, columns: ("error", "lower"))
+        assert "first: error 4" in Hand(pair, {"x": "room", "y": "item", "item": "b/1"}).texts(1)
 
     def test_an_item_that_one_lacks_says_so(self, tmp_path: Path):
         both = [

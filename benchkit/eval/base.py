@@ -48,6 +48,7 @@ class Benchmark:
         comparable: fields of the protocol that have to agree where scores are ranked; None: all.
         project: what a model's own labels become where the family says so itself (`heads.segmenter`); None: matched by name.
         complete: adds to the data set's truth in the scored frame the field that heads learn; None: it is there.
+        unit: of the errors of items that no metric is the mean of.
     """
 
     version = 1
@@ -65,6 +66,7 @@ class Benchmark:
     comparable: tuple[str, ...] | None = None
     project: Callable[[Sequence[Sequence[str]]], Any] | None = None
     complete: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]] | None = None
+    unit = ""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

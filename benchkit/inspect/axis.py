@@ -49,13 +49,32 @@ def axis_of(joined: Joined, name: str, view: View, order: Sequence[int]) -> Axis
 
 
 def _scores(joined: Joined, column: str, diff_only: bool) -> Axis:
-    metric = next((m for each in joined.experiments if (m := each.metric_of(column)) is not None), None)
-    unit = f" ({metric.unit})" if metric is not None and metric.unit else ""
-    better = {"higher": ", higher is better", "lower": ", lower is better"}.get(metric.better if metric else "", "")
+    unit, direction = _about(joined, column)
+    name = f"{column} ({unit})" if unit else column
+    better = {"higher": ", higher is better", "lower": ", lower is better"}.get(direction, "")
     values = joined.scores(column)
     if diff_only:
-        return Axis(f"{column}{unit} less that of {joined.tags[0]}{better}", values - values[0], scored=True)
-    return Axis(f"{column}{unit}{better}", values, scored=True)
+        with np.errstate(invalid="ignore"):  # of two errors without end
+            return Axis(f"{name} minus that of {joined.tags[0]}{better}", values - values[0], scored=True)
+    return Axis(f"{name}{better}", values, scored=True)
+
+
+def _about(joined: Joined, column: str) -> tuple[str, str]:
+    """Unit of a score, and which direction of it is better; "" where nothing tells.
+
+    The metric that is its mean tells both. A score that the family orders items by (of errors whose metric is no mean, but an
+    area) has the family's own unit, and so has the same score of another estimator or threshold: its name begins alike.
+    """
+    metric = next((m for each in joined.experiments if (m := each.metric_of(column)) is not None), None)
+    if metric is not None:
+        return metric.unit, metric.better
+    for each in joined.experiments:
+        ordered, better = each.family.order(each.item_scores)
+        if ordered and (
+            column == ordered or (column.startswith(f"{ordered.rpartition('_')[0]}_") and each.family.unit)
+        ):
+            return each.family.unit, better
+    return "", ""
 
 
 def _category(joined: Joined, name: str) -> Axis:

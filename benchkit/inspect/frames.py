@@ -86,14 +86,16 @@ class ItemFrame:
             return f"{printable(self.joined.tags[row])}: {printable(self.item)} cannot be drawn: {reason(error)}"
 
     def _caption(self, row: int, view: View) -> str:
-        """The tag and the score that the scatter shows."""
-        column = next((c for c in (view.y, view.x, *self.joined.columns) if c in self.joined.columns), None)
+        """The tag and the score that the scatter shows, or else that by which the family orders items."""
+        first = self.joined.experiments[0]
+        wanted = (view.y, view.x, first.family.order(first.item_scores)[0], *self.joined.columns)
+        column = next((each for each in wanted if each in self.joined.columns), None)
         tag = printable(self.joined.tags[row])
         if column is None:
             return tag
         scores = self.joined.scores(column)[:, self.joined.position[self.item]]
-        less = f" ({number(scores[row] - scores[0])} less the first's)" if view.diff_only and row else ""
-        return f"{tag}: {printable(column)} {number(scores[row])}{less}"
+        against = f" ({_difference(scores[row], scores[0])} against {printable(self.joined.tags[0])})"
+        return f"{tag}: {printable(column)} {number(scores[row])}{against if view.diff_only and row else ''}"
 
     def _scores(self, row: int) -> str:
         """All scores of the item, one a line."""
@@ -107,6 +109,13 @@ class ItemFrame:
         left = f" ({hidden} hidden)" if hidden else ""
         kind = f": {view.kind}" if view.kind else ""
         return f"{printable(self.item)}{kind}{left}"
+
+
+def _difference(one: float, other: float) -> str:
+    """With its sign; n/a where undefined, as of two errors without end."""
+    with np.errstate(invalid="ignore"):
+        found = one - other
+    return number(found) if np.isnan(found) else f"{found:+.4g}"
 
 
 def _write(axes: Any, text: str, color: str = "0.4") -> None:

@@ -32,7 +32,11 @@ KEYS = (
     Key(("/",), "type", "search for a part of items' names: type it, then enter"),
     Key(("s",), "select", "select items with a lasso (shift: within a rectangle)", {"mode": "lasso"}),
     Key(("S",), "select", "", {"mode": "range"}),
-    Key(("w",), "save", "write the names of the selected items to a text file in the current folder"),
+    Key(
+        ("w",),
+        "save",
+        "write the selected items' names to a file in the folder where benchkit was started (the page's button downloads them)",
+    ),
     Key(("h", "?"), "help", "this help, or none"),
     Key(("escape",), "escape", "leave the search, the selection or the help"),
 )

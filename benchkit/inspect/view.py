@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 ITEM = "item"  # an axis: the place of an item in the order
 ORDERS = {
     "name": "by name",
-    "score": "by the first experiment's score",
-    "difference": "by the second experiment's score less the first's",
-    "spread": "by how far the experiments lie apart, most first",
-    "x": "by the place on the x axis",
+    "score": "by the first's score",
+    "difference": "by second minus first",
+    "spread": "by spread, widest first",
+    "x": "by place on the x axis",
 }
 FEW = 30  # labels of a category that is shown by itself
 TOLD = 100  # selected names that an address holds

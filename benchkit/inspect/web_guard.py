@@ -89,7 +89,7 @@ class Guarded(RequestHandler):
         self.finish(f"{said}\n")
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Refusals are no news; what goes wrong in a viewer is said in its page. The query, which holds the token, is left out."""
+        """Refusals are no news; what goes wrong in a viewer is said in its page. The query holds the token: it is left out."""
         if not isinstance(value, HTTPError):
             where = f"{self.request.method} {printable(self.request.path, 200)}"
             app_log.error("Uncaught exception %s", where, exc_info=(typ, value, tb))
