@@ -6,6 +6,7 @@ import base64
 import builtins
 import io
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -364,6 +365,49 @@ class TestRefusals:
         assert "results.h5 is not the file" in capsys.readouterr().err
         texts = Page(path.read_text(encoding="utf-8")).texts
         assert texts[texts.index("torn") + 1].startswith(": results.h5 is not the file")
+
+
+class TestDamagedTags:
+    """Tags of which a file cannot be read are named, and the page has everything else."""
+
+    @pytest.fixture
+    def copy(self, outputs: Outputs, tmp_path: Path) -> Path:
+        """A folder of three good tags of classification."""
+        folder = tmp_path / "outputs" / "results" / "classification"
+        shutil.copytree(outputs.root / "results" / "classification", folder)
+        return folder
+
+    def made(self, folder: Path, status: int) -> Page:
+        path = folder.parents[2] / "r.html"
+        assert command.main(["--outputs", str(folder.parents[1]), "--pictures", "2", "-o", str(path)]) == status
+        return Page(path.read_text(encoding="utf-8"))
+
+    def test_one_without_its_truth_keeps_its_scores_and_loses_its_pictures(self, copy: Path, capsys: Any):
+        (copy / "plain" / "targets.h5").unlink()
+        shown = self.made(copy, 3)
+        assert capsys.readouterr().err.count("plain/targets.h5 is missing") == 1
+        assert shown.texts[
+            shown.texts.index("plain", shown.texts.index("Not all of these could be read:")) + 1
+        ].endswith("targets.h5 is missing. Export again to make it")
+        place = shown.read("items-0")["tags"].index("plain")
+        assert [len(each["own"][place]) for each in shown.read("pictures-0").values()] == [0, 0]
+        assert all(shown.read("items-0")["thumbs"])  # those of the other tags
+
+    def test_one_with_torn_thumbnails_is_named(self, copy: Path, capsys: Any):
+        torn = copy / TEX / "thumbs.h5"
+        data = torn.read_bytes()
+        torn.unlink()
+        torn.write_bytes(data[: len(data) // 2])
+        assert "Not all of these could be read:" in self.made(copy, 3).texts
+        assert "thumbs.h5 is damaged" in capsys.readouterr().err
+
+    def test_a_name_that_is_no_utf_8_is_escaped(self, copy: Path, capsys: Any):
+        odd = os.fsdecode(b"bad\xff")
+        (copy / "plain").rename(copy / odd)
+        shown = self.made(copy, 0)
+        assert "bad\\udcff" in shown.read("items-0")["tags"]
+        assert "bad\\udcff" in shown.texts
+        assert "bad\\udcff" in shown.read("looks")
 
 
 class TestThirteenTags:

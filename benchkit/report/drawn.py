@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchkit.experiments.files import TagFiles
+from benchkit.report.damage import Damage
 from benchkit.report.embed import webp
 
 if TYPE_CHECKING:
@@ -32,14 +33,20 @@ class Drawn(NamedTuple):
 
 
 class Drawings(contextlib.ExitStack):
-    """Draws items of some experiments of one benchmark; a context manager, which keeps their files open."""
+    """Draws items of some experiments of one benchmark; a context manager, which keeps their files open.
 
-    def __init__(self, experiments: Sequence[Experiment]) -> None:
+    Args:
+        experiments: of one benchmark.
+        damage: takes the errors of those whose files cannot be read: they have no pictures.
+    """
+
+    def __init__(self, experiments: Sequence[Experiment], damage: Damage) -> None:
         from benchkit.experiments.draw import Images
 
         super().__init__()
         self.experiments = experiments
-        self._files: dict[int, TagFiles] = {}
+        self._damage = damage
+        self._files: dict[int, TagFiles | None] = {}
         self._images = Images()
         self._one_truth = len({each.record["data"]["targets"] for each in experiments}) == 1
 
@@ -48,17 +55,23 @@ class Drawings(contextlib.ExitStack):
         shared: list[Drawn] = []
         own: list[list[Drawn]] = []
         for place, experiment in enumerate(self.experiments):
-            item = self._item(place, name)
-            if item is None:
-                own.append([])
-            elif experiment.family.dense:
-                panels = _panels(experiment, item)
-                known = panels[:-2] if self._one_truth else []
-                shared = shared or [_encoded(panel) for panel in known]
-                own.append([_encoded(panel) for panel in panels[len(known) :]])
-            else:
-                own.append([Drawn("", webp(_drawn(experiment, item)))])
+            made: tuple[list[Drawn], list[Drawn]] = ([], [])
+            with self._damage.of(experiment):
+                made = self._pictures(place, name)
+            shared = shared or made[0]
+            own.append(made[1])
         return shared, own
+
+    def _pictures(self, place: int, name: str) -> tuple[list[Drawn], list[Drawn]]:
+        """What an experiment shares with the others, and its own; nothing where it has no such item."""
+        experiment, item = self.experiments[place], self._item(place, name)
+        if item is None:
+            return [], []
+        if not experiment.family.dense:
+            return [], [Drawn("", webp(_drawn(experiment, item)))]
+        panels = _panels(experiment, item)
+        known = panels[:-2] if self._one_truth else []
+        return [_encoded(panel) for panel in known], [_encoded(panel) for panel in panels[len(known) :]]
 
     def _item(self, place: int, name: str) -> Item | None:
         """An item with its files and images; None where the experiment has none of that name."""
@@ -66,9 +79,10 @@ class Drawings(contextlib.ExitStack):
 
         experiment = self.experiments[place]
         if place not in self._files:
+            self._files[place] = None  # stays so where they cannot be opened
             self._files[place] = self.enter_context(TagFiles(experiment.folder))
         files = self._files[place]
-        if name not in files.predictions.position or name not in files.targets.position:
+        if files is None or name not in files.predictions.position or name not in files.targets.position:
             return None
         return item_of(files, name, self._images.of(experiment))
 
@@ -91,6 +105,14 @@ def _drawn(experiment: Experiment, item: Item) -> np.ndarray:
     figure = Figure(figsize=WIDE if wide else INCHES, dpi=DPI)
     draw(figure.add_axes((0.02, 0.02, 0.96, 0.84)), item)
     return trimmed(rendered(figure))
+
+
+def legible(figure: Any) -> None:
+    """Show what no font can, a name that is not UTF-8, by its number: else the figure cannot be drawn."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_text(text.get_text().encode("utf-8", "backslashreplace").decode())
 
 
 def rendered(figure: Any) -> np.ndarray:

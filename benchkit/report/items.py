@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchkit.errors import printable
 from benchkit.report.embed import packed
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def items_of(joined: Joined, order: tuple[str, str]) -> dict[str, Any]:
     scores = [joined.scores(column) for column in columns]
     shape = (len(scores), *present.shape)
     return {
-        "tags": joined.tags,
+        "tags": [printable(tag) for tag in joined.tags],
         "items": joined.names,
         "present": packed(present),
         "columns": [_column(joined, column, order) for column in columns],

@@ -96,7 +96,7 @@ def _board(board: Board, looks: tables.Looks) -> Markup:
     devices = dict.fromkeys(row.device for row in board.rows if row.images_per_s is not None)
     if len(devices) > 1:
         parts.append(_caption(f"images/s are of different devices, and not to be compared: {'; '.join(devices)}."))
-    parts.append(tables.apart_list({tag: path_cut(why) for tag, why in board.apart.items()}))
+    parts.append(tables.told_of("Not ranked:", {tag: path_cut(why) for tag, why in board.apart.items()}))
     return element("div", *parts, class_="card")
 
 
@@ -131,19 +131,36 @@ def _caption(text: str) -> Markup:
 
 
 def benchmark_part(
-    number: int, section: Section, opened: bool, differences: Sequence[Markup], drawn: Sequence[Whole], no_paths: bool
+    number: int,
+    section: Section,
+    opened: bool,
+    differences: Sequence[Markup],
+    drawn: Sequence[Whole],
+    lacking: Mapping[str, str],
+    no_paths: bool,
 ) -> Markup:
-    """A benchmark's own part; its plot and flips are made by the page's script when it is opened."""
+    """A benchmark's own part; its plot and flips are made by the page's script when it is opened.
+
+    Args:
+        number: of the section, from 0.
+        section: the benchmark.
+        opened: at first.
+        differences, drawn: tables and plots of the whole set.
+        lacking: tags -> why something of them could not be read.
+        no_paths: cut paths in records.
+    """
     board = section.boards[0]
     best = board.rows[0] if board.rows else None
-    said = f"{len(section.experiments)} tags, {len(section.joined.names):,} items"
+    said = f"{_count(len(section.experiments), 'tag')}, {_count(len(section.joined.names), 'item')}"
     said += f"; best {board.metric} {numbers.score(best.value)} ({best.tag})" if best else ""
-    parts = [element("div", element("p", "The plot needs JavaScript.", class_="caption"), class_="interactive")]
+    parts = [tables.told_of("Not all of these could be read:", {tag: path_cut(why) for tag, why in lacking.items()})]
+    parts.append(element("div", element("p", "The plot needs JavaScript.", class_="caption"), class_="interactive"))
     if differences:
         parts += [element("h3", "Differences"), *differences]
     if drawn:
         parts += [element("h3", "Curves and plots"), _gallery(drawn)]
-    records = [(each.tag, without_paths(each.record) if no_paths else each.record) for each in section.experiments]
+    told = [without_paths(each.record) if no_paths else each.record for each in section.experiments]
+    records = zip(section.tags, told, strict=True)
     parts += [element("h3", "Records and confs", class_="records-title"), *(record_details(*each) for each in records)]
     summary = element("summary", element("h3", section.benchmark), element("span", said, class_="caption"))
     inside = element("div", *parts, class_="inside")

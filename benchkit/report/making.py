@@ -12,10 +12,11 @@ from benchkit.progress import Progress
 from benchkit.report import figures, layout
 from benchkit.report.chosen import MOST
 from benchkit.report.costs import costs_of
+from benchkit.report.damage import Damage
 from benchkit.report.differences import compared
 from benchkit.report.items import items_of
 from benchkit.report.markup import Markup, element, joined
-from benchkit.report.section import Section, flips_of, pictures_of, sections_of
+from benchkit.report.section import Section, flips_of, pictures_of, readable, sections_of
 from benchkit.report.thumbs import Thumbs
 from benchkit.report.whole import whole_pictures
 from benchkit.store.files import replacing
@@ -69,24 +70,28 @@ def write_report(
     boards = boards_of(outputs, benchmarks, tags, on_error)
     if not any(board.rows for board in boards):
         raise UsageError(_nothing(boards, outputs, tags))
-    text = report_text(boards, wishes or Wishes())
+    text = report_text(boards, wishes or Wishes(), on_error)
     with replacing(path, read_only=False) as unfinished:
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.write_bytes(text.encode("utf-8", "backslashreplace"))  # a name that is no UTF-8 has surrogates
     return path.stat().st_size
 
 
-def report_text(boards: Sequence[Board], wishes: Wishes) -> str:
-    """The page of some boards."""
+def report_text(
+    boards: Sequence[Board], wishes: Wishes, on_error: Callable[[BenchkitError], None] | None = None
+) -> str:
+    """The page of some boards; what cannot be read of a tag is left out and said in it, if `on_error` takes the errors."""
+    damage = Damage(on_error)
+    boards = [readable(board, damage) for board in boards]
     sections = sections_of(boards)
-    tags = list(dict.fromkeys(each.tag for section in sections for each in section.experiments))
+    tags = list(dict.fromkeys(tag for section in sections for tag in section.tags))
     _check(wishes, tags)
     looks = figures.look_of(tags)
     parts = [layout.boards_part(boards, looks), layout.overview_part(boards, looks), layout.cost_part()]
+    blocks = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
+    blocks |= {"cost-figure": figures.scatter(list(looks.values()), size=11), **_items(sections, looks, wishes, damage)}
     parts.append(element("h2", "Benchmarks"))
     for number, section in enumerate(sections):
-        parts.append(_part(number, section, len(sections) <= layout.OPENED, looks, wishes))
-    blocks = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
-    blocks |= {"cost-figure": figures.scatter(list(looks.values()), size=11), **_items(sections, looks, wishes)}
+        parts.append(_part(number, section, len(sections) <= layout.OPENED, looks, wishes, damage))
     body = joined(layout.header(sections, tags), element("main", *parts))
     return layout.page(body, layout.data_part(blocks), layout.title(sections))
 
@@ -103,45 +108,48 @@ def _check(wishes: Wishes, tags: Sequence[str]) -> None:
     from benchkit.conf.find import nearest
 
     for flag, tag in [*(("--flips", each) for each in wishes.flips or ()), ("--baseline", wishes.baseline)]:
-        if tag is not None and tag not in tags:
+        if tag is not None and printable(tag) not in tags:
             near = printable(nearest(tag, tags))
             raise UsageError(f"{flag} {printable(tag, 80)}: no tag of this report is called so. {near}".rstrip())
 
 
-def _part(number: int, section: Section, opened: bool, looks: Any, wishes: Wishes) -> Markup:
-    found = [shown for board in section.boards if (shown := compared(board, wishes.baseline, looks))]
-    drawn = list(whole_pictures(section.experiments))
-    return layout.benchmark_part(number, section, opened, found, drawn, wishes.no_paths)
+def _part(number: int, section: Section, opened: bool, looks: Any, wishes: Wishes, damage: Damage) -> Markup:
+    baseline = None if wishes.baseline is None else printable(wishes.baseline)
+    found = [shown for board in section.boards if (shown := compared(board, baseline, looks))]
+    colours = [looks[tag]["colour"] for tag in section.tags]
+    drawn = list(whole_pictures(section.experiments, colours, damage))
+    lacking = damage.told(section.benchmark)
+    return layout.benchmark_part(number, section, opened, found, drawn, lacking, wishes.no_paths)
 
 
-def _items(sections: Sequence[Section], looks: Any, wishes: Wishes) -> dict[str, Any]:
+def _items(sections: Sequence[Section], looks: Any, wishes: Wishes, damage: Damage) -> dict[str, Any]:
     """What the page's script reads of every benchmark; what thumbnails leave of the room is for pictures."""
     thumbs = Thumbs()
     blocks: dict[str, Any] = {}
     plots: dict[tuple[str, ...], dict[str, Any]] = {}
     for number, section in enumerate(sections):
-        own = tuple(section.joined.tags)
+        own = tuple(section.tags)
         plots.setdefault(own, figures.scatter([looks[tag] for tag in own]))
         blocks[f"items-{number}"] = {
             **items_of(section.joined, section.order),
-            "thumbs": thumbs.of(section.experiments, section.joined.names),
+            "thumbs": thumbs.of(section.experiments, section.joined.names, damage),
             "flips": flips_of(section, wishes.flips),
             "figure": list(plots).index(own),
         }
     blocks |= {"figures": list(plots.values()), "thumbs": thumbs.addresses()}
     room = max(ROOM - sum(map(len, blocks["thumbs"])), LEAST)
     for number, section in enumerate(sections):
-        pictures, taken = _pictures(section, wishes.pictures, room // (len(sections) - number))
+        pictures, taken = _pictures(section, wishes.pictures, room // (len(sections) - number), damage)
         room -= taken
         blocks[f"pictures-{number}"] = pictures
         blocks[f"items-{number}"]["told"] = _told(len(pictures), len(section.joined.names))
     return blocks
 
 
-def _pictures(section: Section, most: int, room: int) -> tuple[dict[str, Any], int]:
+def _pictures(section: Section, most: int, room: int, damage: Damage) -> tuple[dict[str, Any], int]:
     progress = Progress(min(most, len(section.joined.names)), f"{section.benchmark}: pictures", "items")
     try:
-        return pictures_of(section, most, room, progress.advance)
+        return pictures_of(section, most, room, progress.advance, damage)
     finally:
         progress.finish()
 

@@ -153,12 +153,12 @@ def _heat_row(column: Column, tags: Sequence[str]) -> list[Markup]:
     return cells
 
 
-def apart_list(apart: Mapping[str, str]) -> Markup | None:
-    """Tags on no board, and why."""
-    if not apart:
+def told_of(said: str, tags: Mapping[str, str]) -> Markup | None:
+    """Tags and why something is so of each, under a line; nothing without any."""
+    if not tags:
         return None
-    lines = [element("li", element("b", tag), f": {why}") for tag, why in apart.items()]
-    return element("div", element("p", "Not ranked:"), element("ul", *lines), class_="apart")
+    lines = [element("li", element("b", tag), f": {why}") for tag, why in tags.items()]
+    return element("div", element("p", said), element("ul", *lines), class_="apart")
 
 
 def protocol_line(board: Board) -> Markup | None:

@@ -12,6 +12,7 @@ from benchkit.report.embed import data_uri, webp
 
 if TYPE_CHECKING:
     from benchkit.experiments.experiment import Experiment
+    from benchkit.report.damage import Damage
 
 MOST = 4096  # bytes of one
 ALL = 4_500_000  # bytes of all: a third more in the page
@@ -25,20 +26,26 @@ class Thumbs:
         self._pictures: list[bytes] = []
         self._place: dict[bytes, int] = {}
 
-    def of(self, experiments: Sequence[Experiment], names: Sequence[str]) -> list[list[int]]:
+    def of(self, experiments: Sequence[Experiment], names: Sequence[str], damage: Damage) -> list[list[int]]:
         """Places of the views of each item, as `addresses` numbers them; nothing for an item without."""
-        from benchkit.store.table import Table
-
         found: dict[str, list[int]] = {}
         for each in experiments:
             if (each.folder / "thumbs.h5").exists():
-                with Table(each.folder / "thumbs.h5", "thumbs") as thumbs, Table(each.folder / "targets.h5") as targets:
-                    views = dict(zip(targets.names, targets.read("views"), strict=True))
-                    for name in (name for name in each.names if name not in found and name in views):
-                        rows = [thumbs.position.get(view) for view in views[name].split("\n")]
-                        known = [thumbs.item("thumb", row) for row in rows if row is not None]
-                        found[name] = [self.add(np.asarray(row).tobytes()) for row in known]
+                with damage.of(each):
+                    self._gather(each, found)
         return [found.get(name, []) for name in names]
+
+    def _gather(self, experiment: Experiment, found: dict[str, list[int]]) -> None:
+        """Add those of the items that are not in `found` yet."""
+        from benchkit.store.table import Table
+
+        folder = experiment.folder
+        with Table(folder / "thumbs.h5", "thumbs") as thumbs, Table(folder / "targets.h5", "targets") as targets:
+            views = dict(zip(targets.names, targets.read("views"), strict=True))
+            for name in (name for name in experiment.names if name not in found and name in views):
+                rows = [thumbs.position.get(view) for view in views[name].split("\n")]
+                known = [thumbs.item("thumb", row) for row in rows if row is not None]
+                found[name] = [self.add(np.asarray(row).tobytes()) for row in known]
 
     def addresses(self) -> list[str]:
         """All pictures as `data:` addresses, made smaller where there are too many."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from benchkit.report.drawn import rendered, trimmed
+from benchkit.errors import printable
+from benchkit.report.damage import Damage
+from benchkit.report.drawn import legible, rendered, trimmed
 from benchkit.report.embed import webp
 
 if TYPE_CHECKING:
     from benchkit.experiments.experiment import Experiment
+    from benchkit.experiments.plots import Draw
 
 DPI = 110
 
@@ -22,28 +25,43 @@ class Whole(NamedTuple):
     encoded: bytes
 
 
-def whole_pictures(experiments: Sequence[Experiment]) -> Iterator[Whole]:
-    """Those of all experiments together, then each experiment's own; of one alone everything is its own."""
+def whole_pictures(experiments: Sequence[Experiment], colours: Sequence[str], damage: Damage) -> Iterator[Whole]:
+    """Those of all experiments together, then each experiment's own; of one alone everything is its own.
+
+    Args:
+        experiments: of one benchmark.
+        colours: of each, which plots of all give them in turn.
+        damage: takes the errors of those whose files cannot be read.
+    """
     from benchkit.experiments.plots import joint_plots, plots
 
-    joint = joint_plots(experiments)
+    joint: dict[str, Draw] = {}
+    with damage.of(*experiments):
+        joint = joint_plots(experiments)
     for name, draw in joint.items():
-        yield Whole(_words(name), "", _drawn(draw))
-    for each in experiments:
-        for name, draw in plots(each).items():
-            if name not in joint:
-                yield Whole(_words(name), each.tag, _drawn(draw))
+        with damage.of(*experiments):
+            yield Whole(_words(name), "", _drawn(draw, colours))
+    for each, colour in zip(experiments, colours, strict=True):
+        with damage.of(each):
+            for name, draw in plots(each).items():
+                if name not in joint:
+                    yield Whole(_words(name), printable(each.tag), _drawn(draw, [colour]))
 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _drawn(draw: Callable[[Any], None]) -> bytes:
+def _drawn(draw: Draw, colours: Sequence[str]) -> bytes:
+    """Encoded; what is drawn first, second ... has these colours."""
+    from cycler import cycler
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     figure = Figure()
-    draw(figure)
+    with rc_context({"axes.prop_cycle": cycler(color=list(colours))}):
+        draw(figure)
+    legible(figure)
     figure.set_dpi(DPI)
     figure.tight_layout()
     return webp(trimmed(rendered(figure)), quality=None)
