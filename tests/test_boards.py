@@ -284,6 +284,27 @@ class TestPlaces:
         assert board.rows[0].last < 20
 
 
+class TestRemarks:
+    def test_few_items_and_intervals_beside_their_value_are_said(self, capsys: pytest.CaptureFixture[str]):
+        rng = np.random.default_rng(0)
+        few, many = (boards(*(of_items(tag, rng.random(count)) for tag in "ab")) for count in (19, 20))
+        print_boards(few, (), "table", False, None)
+        assert "intervals from fewer than 20 items (here 19) are too narrow" in capsys.readouterr().out
+        print_boards(many, (), "table", False, None)
+        assert "fewer than 20" not in capsys.readouterr().out
+        beside = boards(fake("a", scores={"mAP": score(0.5, interval=[0.5, 0.9])}), tied=False)
+        print_boards(beside, (), "table", False, None)
+        assert "the interval of mAP lies to one side of its value" in capsys.readouterr().out
+
+    def test_speed_is_that_of_the_export(self, capsys: pytest.CaptureFixture[str]):
+        one = fake("a", 0.5)
+        print_boards(boards(one, tied=False), (), "table", False, None)
+        assert "images/s: as exported" not in capsys.readouterr().out
+        one.record["timings"]["images_per_second"] = 5.0
+        print_boards(boards(one, tied=False), (), "table", False, None)
+        assert "images/s: as exported, on its machine and under its load that day" in capsys.readouterr().out
+
+
 class TestBaseline:
     ITEMS = np.array([0.1, 0.2, 0.3, 0.5])
 

@@ -15,7 +15,7 @@ from benchkit.compare import compare
 from benchkit.compare.aligned import Aligned
 from benchkit.compare.checks import refuse_unequal
 from benchkit.compare.comparison import compared
-from benchkit.compare.differences import Chance, adjusted, difference, differences, metric_named
+from benchkit.compare.differences import Chance, adjusted, difference, differences, lopsided, metric_named
 from benchkit.compare.items import flips, wins
 from benchkit.compare.ranking import tied_groups
 from benchkit.compare.tables import verdict
@@ -102,6 +102,35 @@ def segmented(root: Path, tag: str, positives: Sequence[tuple[int, int]], **more
     iou = (right / (true + (true - right)[:, ::-1])).mean(axis=1)
     columns = {"stats/true_positives": right, "stats/predicted": right + (true - right)[:, ::-1], "stats/true": true}
     return scored(root, tag, {**columns, "miou_per_image": iou}, "semantic_segmentation", **more)
+
+
+class TestIntervalsBesideTheirValue:
+    @pytest.mark.parametrize(
+        ("value", "expected"), [(0.5, False), (0.11, False), (0.09, True), (0.91, True), (-1, True), (2, True)]
+    )
+    def test_the_outer_tenth_is_to_one_side(self, value: float, expected: bool):
+        assert lopsided(value, 0, 1) is expected
+
+    def test_what_is_undefined_or_has_no_width_is_not(self):
+        assert not lopsided(None, 0, 1)
+        assert not lopsided(1, None, None)
+        assert not lopsided(0, 0, 0)
+
+    def test_a_calibration_error_is_said_to_be(self, tmp_path: Path, capsys: pytest.CaptureFixture):
+        """Of a calibrated model ece is noise alone, and resampling adds to it: 10 bins of 20 items."""
+        rng = np.random.default_rng(0)
+        sure = np.repeat(np.arange(0.05, 1, 0.1), 20)
+        right = (np.tile(np.arange(20), 10) < np.round(20 * sure)).astype(float)
+        for tag, shift in (("a", 0.0), ("b", 0.2)):
+            columns = {
+                "top1": right,
+                "top5": right,
+                "nll": rng.random(200),
+                "stats/confidence": np.minimum(sure + shift, 1),
+            }
+            scored(tmp_path, tag, {**columns, "stats/label": np.zeros(200, int)}, "classification")
+        assert run(tmp_path, "a", "b", "--metric", "ece", benchmark="classification") == 0
+        assert "the interval of ece lies to one side of its value" in capsys.readouterr().out
 
 
 class TestScoresOfTheWholeSet:

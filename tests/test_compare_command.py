@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -107,11 +108,25 @@ class TestTheCommand:
         assert told["tags"] == ["a", "b", "c"]
         first = told["pairs"][1]["differences"][0]
         assert first["difference"] == pytest.approx(first["second"] - first["first"])
-        assert first["winner"] == "first"
+        assert first["better_side"] == first["verdict"] == "first"
         assert told["pairs"][1]["items"]["gained"][0]["name"] == "i039"
         assert told["pairs"][1]["items"]["lost"][0]["second"] < 0.5
         assert [bool(gate["failure"]) for gate in told["gates"]] == [False, True]
         assert told["ranking"]["groups"][-1] == ["c"]
+
+    def test_a_better_side_is_no_verdict(self, tmp_path: Path):
+        one, other = two(tmp_path, [0.5, 0.5, 0.75, 0.25], [0.5, 0.5, 0.75, 0.5])
+        (told,) = plain(compared(Aligned([one, other]), one.family.metrics()[:1], [], QUICK, 5))["pairs"][0][
+            "differences"
+        ]
+        assert (told["better_side"], told["significant"], told["verdict"]) == ("second", False, None)
+
+    def test_a_name_that_is_no_utf8_is_escaped_everywhere(self, tmp_path: Path, capsys: pytest.CaptureFixture):
+        one, _ = two(tmp_path, [0.5, 0.25], [0.25, 0.5])
+        shutil.copytree(one.folder, one.folder.with_name("bad\udcff"))
+        for argv in (["--json"], ["--format", "csv"], ["--format", "markdown"], []):
+            assert run(tmp_path, one.tag, "bad*", *argv) == 0
+            assert r"bad\udcff" in capsys.readouterr().out.replace(r"\\", "\\")
 
     def test_equal_inputs_give_equal_outputs(self, three: Path, capsys: pytest.CaptureFixture):
         said = []

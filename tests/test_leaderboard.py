@@ -179,7 +179,9 @@ class TestCommand:
         _, out, _ = run(outputs, "retrieval", "--wide", "--baseline", "second", "--metrics", "all", "--format", "csv")
         header, *rows = csv.reader(io.StringIO(out))
         cells = {row[0]: row[1:] for row in rows}
-        first, second = (Experiment(outputs / "results/retrieval" / tag).record["scores"] for tag in ("first", "second"))
+        first, second = (
+            Experiment(outputs / "results/retrieval" / tag).record["scores"] for tag in ("first", "second")
+        )
         assert header[1] == "difference of mAP ↑"
         assert float(cells["first"][0]) == pytest.approx(first["mAP"]["value"] - second["mAP"]["value"])
         assert float(cells["second"][0]) == second["mAP"]["value"]  # the baseline's own row holds its scores

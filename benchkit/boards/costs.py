@@ -25,7 +25,7 @@ class Cost:
 
 COSTS = (
     Cost("params", "parameters", True),
-    Cost("images_per_s", "images/s", False),
+    Cost("images_per_s", "images/s, as exported", False),
     Cost("bytes_per_item", "bytes of features per item", True),
 )
 

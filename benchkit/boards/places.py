@@ -85,7 +85,7 @@ def _p(best: Row, row: Row, metric: str, tests: int) -> float:
     Raises:
         Untestable: nothing tells.
     """
-    units = _units(best)
+    units = units_of(best)
     if units >= MANY and _far(best, row, LEVEL / tests):
         return 0.0
     try:
@@ -106,8 +106,8 @@ def _of_set(row: Row, metric: str) -> bool:
     return metric_named(row.experiment.family, metric).column not in row.experiment.columns
 
 
-def _units(row: Row) -> int:
-    """Groups of a row's items; an item without one stands alone."""
+def units_of(row: Row) -> int:
+    """What chance draws: groups of a row's items; an item without one stands alone."""
     labels = row.experiment.group
     return labels.count("") + len({label for label in labels if label})
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 from benchkit.boards.grouping import told
 from benchkit.boards.metrics import chosen_metrics
+from benchkit.boards.places import units_of
 from benchkit.commands import _columns as columns
 from benchkit.commands._tables import digits, remark, render
+from benchkit.compare.differences import lopsided
+from benchkit.compare.tables import FEW, beside, few
 from benchkit.errors import printable
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ DIFFERENCES = (
     "Differences to {}, whose row holds its scores, with 95 % interval; p by paired permutation, after Holm's correction for all "
     "of a board; *: p < .05."
 )
+SPEED = "images/s: as exported, on its machine and under its load that day"
 CSV = (
     "benchmark", "family", "level", "board", "first", "last", "tag", "model", "head", "metric", "better", "unit", "value",
     "low", "high", "floor", "ceiling", "params", "images_per_s", "device", "bytes_per_item", "prediction_bytes", "marks",
@@ -56,7 +60,7 @@ def print_boards(
         print_remarks(_above(board, baseline), style)
         if board.rows and style != "csv":
             print(_table(board, metrics, style, percent), end="\n\n")
-        print_remarks(_below(board), style)
+        print_remarks(_below(board, metrics), style)
         if board.apart and style == "table":
             print()
     print_remarks([DIFFERENCES.format(printable(baseline, columns.MOST)) if baseline else RULE], style)
@@ -101,9 +105,10 @@ def _above(board: Board, baseline: str | None) -> list[str]:
     return said
 
 
-def _below(board: Board) -> list[str]:
+def _below(board: Board, metrics: Sequence[str]) -> list[str]:
     """What keeps rows from being ranked or compared."""
     said = [f"places by the score alone: {board.untested}"] if board.untested else []
+    said += _about_intervals(board, metrics)
     if not board.same_items:
         said.append("some items were skipped by some tags only: two tags are compared over the items that both have")
     lacking = [(row.tag, found.n_undefined) for row in board.rows for found in list(row.differences.values())[:1]]
@@ -113,8 +118,31 @@ def _below(board: Board) -> list[str]:
     devices = dict.fromkeys(row.device for row in board.rows if row.images_per_s is not None)
     if len(devices) > 1:
         said.append(f"images/s are of different devices, and not to be compared: {printable('; '.join(devices))}")
+    if devices:
+        said.append(SPEED)
     said += [f"not ranked: {printable(tag, columns.MOST)}: {printable(why)}" for tag, why in board.apart.items()]
     return said
+
+
+def _about_intervals(board: Board, metrics: Sequence[str]) -> list[str]:
+    """Of too few items or groups, or to one side of their value; as `benchkit compare` says it."""
+    said = []
+    least = min(map(units_of, board.rows), default=FEW)
+    if least < FEW:
+        units = "groups" if any(any(row.experiment.group) for row in board.rows) else "items"
+        said.append(few(least, units))
+    names = [board.metric, *chosen_metrics(board, metrics)] if board.rows else []
+    aside = [name for name in dict.fromkeys(names) if any(_lopsided(row, name) for row in board.rows)]
+    instead = "trust p" if _has_differences(board) else "`benchkit compare` has a p"
+    return [*said, beside(aside, instead)] if aside else said
+
+
+def _lopsided(row: Row, metric: str) -> bool:
+    """Whether an interval that the board shows, of the difference or else of the score, lies to one side."""
+    if metric in row.differences:
+        return row.differences[metric].lopsided
+    score = row.scores[metric]
+    return lopsided(score["value"], *(score["interval"] or (None, None)))
 
 
 def _csv(boards: Sequence[Board], metrics: Sequence[str], differences: bool) -> str:

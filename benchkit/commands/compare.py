@@ -2,7 +2,8 @@
 
 Every difference is B - A: another tag's score minus that of the first one named, over the items that all have, joined by
 name. Its 95 % interval and its p take the pairing into account; where items have groups (scenes), groups are drawn whole.
-Scores of the whole set (mIoU, an area under a curve) are made again from resampled items. Tags that were scored under
+Scores of the whole set (mIoU, an area under a curve) are made again from resampled items; where resampling itself adds to a
+score (a calibration error, ece) its interval lies to one side, which is said, and p is what counts. Tags that were scored under
 different protocols are refused, and the field that differs is named; with --across that field is what is compared.
 
 With more than two tags: a matrix of wins, and a ranking in which tags that are not told apart share a place.
@@ -98,7 +99,7 @@ def _json(found: Comparison) -> str:
 
     from benchkit.compare.plain import plain
 
-    return json.dumps(plain(found), indent=1, allow_nan=False, ensure_ascii=False)
+    return json.dumps(plain(found), indent=1, allow_nan=False)  # ASCII: the name of a folder may be no UTF-8
 
 
 def _text(found: Comparison, style: str) -> str:

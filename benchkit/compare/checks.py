@@ -119,7 +119,9 @@ def _truth(experiment: Experiment, names: set[str]) -> dict[tuple[str, str], tup
 
     with Table(experiment.folder / TARGETS, "targets") as table:
         if table_hash(table) != experiment.record["files"][TARGETS].get("content"):
-            raise RunError(f"{table.path} is not the file that record.json speaks of: its content differs. Export again.")
+            raise RunError(
+                f"{table.path} is not the file that record.json speaks of: its content differs. Export again."
+            )
         return {
             (path, name): (dtype, shape, int(crc))
             for path, items, dtype, shapes, sums in table_entries(table)

@@ -21,6 +21,7 @@ from benchkit.metrics.paired import holm, intervals, mcnemar, permuted, permuted
 
 PER_TEST = 40  # permutations for each of several tests: p after Holm's correction can then be as small as .025
 LEVEL = 0.05  # p below which a difference is called significant
+OUTER = 0.1  # of an interval, at either end, where its own value is not to be expected
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,10 +98,28 @@ class Difference:
         return p is not None and p < LEVEL
 
     @property
+    def lopsided(self) -> bool:
+        """Whether the interval lies to one side of the difference, so that p alone is to be trusted: see `lopsided`."""
+        return lopsided(self.value, self.low, self.high)
+
+    @property
     def winner(self) -> str:
         """`first` or `second`, whichever has the better score; "" where neither: equal, undefined, or no direction."""
         sign = {"higher": 1, "lower": -1}.get(self.better, 0) * (self.value or 0)
         return "second" if sign > 0 else "first" if sign < 0 else ""
+
+
+def lopsided(value: float | None, low: float | None, high: float | None) -> bool:
+    """Whether a value lies outside its own percentile interval, or in the outer tenth of it at either end.
+
+    Resampled items repeat, which adds noise; a score that noise moves in one direction (a calibration error is a mean of
+    magnitudes) is then larger in nearly every resample than it is. Efron and Tibshirani, An Introduction to the Bootstrap,
+    1993, chapters 10 and 13.
+    """
+    if value is None or low is None or high is None:
+        return False
+    margin = OUTER * (high - low)
+    return value < low + margin or value > high - margin
 
 
 def difference(

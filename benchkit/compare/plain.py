@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def plain(comparison: Comparison) -> dict[str, Any]:
-    """Everything that a comparison says; `difference` is the second's score minus the first's."""
+    """Everything that a comparison says.
+
+    `difference` is the second's score minus the first's; `better_side` has the better score, whether or not chance alone
+    could say so, and `verdict` is that side where a difference is shown, else None.
+    """
     return _finite(
         {
             "benchmark": comparison.benchmark,
@@ -49,7 +53,8 @@ def _difference(each: Difference) -> dict[str, Any]:
         "second": each.second,
     }
     found |= {"difference": each.value, "low": each.low, "high": each.high, "p": each.p, "p_holm": each.adjusted}
-    found |= {"significant": each.significant, "winner": each.winner or None}
+    found |= {"better_side": each.winner or None, "significant": each.significant}
+    found |= {"verdict": each.winner if each.significant and each.winner else None, "lopsided": each.lopsided}
     found |= {"n_items": each.n_items, "n_units": each.n_units, "n_undefined": each.n_undefined}
     return {**found, "mcnemar": None if each.mcnemar is None else dataclasses.asdict(each.mcnemar)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from benchkit.errors import printable, some
@@ -44,7 +44,7 @@ def differences_rows(comparison: Comparison) -> Table:
     for pair in comparison.pairs:
         for each in pair.differences.values():
             numbers = each.first, each.second, each.value, each.low, each.high, each.p, each.adjusted
-            about = [pair.first, pair.second, each.metric, each.unit, each.better]
+            about = [printable(pair.first), printable(pair.second), each.metric, each.unit, each.better]
             rows.append([*about, *map(_digits, numbers), verdict(each), str(each.n_items)])
     return [*header, "verdict", "items"], rows
 
@@ -110,7 +110,18 @@ def _about_items(comparison: Comparison) -> Iterator[str]:
     n_units = min(each.n_units for pair in comparison.pairs for each in pair.differences.values())
     if n_units < FEW:
         units = "items" if comparison.n_groups is None else "groups"
-        yield f"intervals from fewer than {FEW} {units} (here {n_units}) are too narrow"
+        yield few(n_units, units)
+
+
+def few(count: int, units: str) -> str:
+    """What to say of intervals from so few items or groups."""
+    return f"intervals from fewer than {FEW} {units} (here {count}) are too narrow"
+
+
+def beside(metrics: Sequence[str], instead: str) -> str:
+    """What to say of metrics whose interval lies to one side of their value (`differences.lopsided`)."""
+    told = f"the interval of {', '.join(metrics)} lies to one side of its value: resampling adds noise to it"
+    return f"{told}; {instead}" if instead else told
 
 
 def _which(comparison: Comparison, pair: Pair) -> str:
@@ -130,6 +141,9 @@ def _about_tests(comparison: Comparison) -> Iterator[str]:
     untested = [each.metric for each in found if each.value is not None and each.p is None and each.better != "neither"]
     if untested:
         yield f"no interval and no p, as items do not tell it: {', '.join(dict.fromkeys(untested))}"
+    aside = dict.fromkeys(each.metric for each in found if each.lopsided)
+    if aside:
+        yield beside(list(aside), "trust p" if comparison.n_tests else "")
     for pair in comparison.pairs:
         tests = [(each.metric, each.mcnemar) for each in pair.differences.values() if each.mcnemar]
         shown = [f"{name} A {t.only_first}, B {t.only_second}, p {_p(t.p)}" for name, t in tests]
