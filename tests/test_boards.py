@@ -114,6 +114,13 @@ class TestProtocols:
             "b": "another protocol: head ({'name': 'x'}, not none), seed (ffffffff, not none), size (448, not 224)"
         }
 
+    def test_what_names_its_metrics_otherwise_is_kept_apart_by_its_own(self):
+        odd = fake("b", scores={"mAP[2]": score(0.5)}, eval={"ransac_th": 2})
+        (board,) = boards(fake("a", 0.3), odd)
+        assert tags(board) == ["a"]
+        assert [(row.tag, row.value, list(row.scores)) for row in board.alone] == [("b", 0.5, ["mAP[2]"])]
+        assert grid_of([board]).columns[0].rows.keys() == {"a"}
+
     def test_painting_vision_compares_exactly_its_own_fields(self):
         fields = {"family": "painting_vision", "benchmark": "painting_vision", "version": 1}
         (board,) = boards(fake("a", 0.1, size=640, **fields), fake("b", 0.2, size=320, **fields), tied=False)
@@ -358,6 +365,13 @@ class TestGrid:
         first, second = grid.columns
         assert (first.benchmark, first.mixed, first.best()) == ("retrieval", False, {"a"})
         assert (second.benchmark, second.mixed, second.best(), second.value("c")) == ("depth", True, set(), 0.9)
+
+    def test_all_that_share_the_first_place_are_named_where_places_were_tested(self):
+        rng = np.random.default_rng(0)
+        base = rng.uniform(0.4, 0.6, 40)
+        made = [of_items(tag, base + rng.normal(shift, 0.1, 40)) for tag, shift in (("a", 0), ("b", 0), ("c", -0.3))]
+        (column,) = grid_of(boards(*made)).columns
+        assert column.best() == {"a", "b"}
 
     def test_positions_lie_between_floor_and_best(self):
         first, second = grid_of(self.made()).columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from xml.etree import ElementTree
@@ -85,10 +86,24 @@ class TestTheCommand:
         assert "most in" not in capsys.readouterr().out
         assert run(three, "a", "c", "--items", "-1") == 2
 
-    @pytest.mark.parametrize(("style", "begins"), [("markdown", "| metric"), ("latex", r"\begin{tabular}")])
-    def test_tables_can_be_pasted(self, three: Path, capsys: pytest.CaptureFixture, style: str, begins: str):
-        assert run(three, "a", "c", "--format", style) == 0
-        assert capsys.readouterr().out.splitlines()[1].startswith(begins)
+    def test_tables_can_be_pasted(self, three: Path, capsys: pytest.CaptureFixture):
+        assert run(three, "a", "b", "c", "--format", "latex") == 0
+        head, begin, top, *rest = capsys.readouterr().out.splitlines()
+        assert head.startswith("% retrieval: A is a")
+        assert (begin, top) == (r"\begin{tabular}{llrrrrrrrl}", r"\toprule")
+        assert any(line.startswith("c & mAP (higher) &") and " & $-$0." in line for line in rest)
+        assert all(line.startswith("% ") for line in rest[-8:])
+        assert run(three, "a", "b", "c", "--format", "markdown") == 0
+        out = capsys.readouterr().out
+        tables = [part for part in out.split("\n\n") if part.startswith("|")]
+        assert len(tables) == 2  # an empty line before and after each
+        assert all(line.startswith("|") for table in tables for line in table.splitlines())
+
+    def test_a_tag_is_no_markup_beside_a_table_either(self, tmp_path: Path, capsys: pytest.CaptureFixture):
+        one, _ = two(tmp_path, [0.5, 0.25], [0.25, 0.5])
+        shutil.copytree(one.folder, one.folder.with_name("<img>"))
+        assert run(tmp_path, one.tag, "<img>", "--format", "markdown") == 0
+        assert re.search(r"(?<!\\)<img>", capsys.readouterr().out) is None
 
     def test_csv_is_for_programs(self, three: Path, capsys: pytest.CaptureFixture):
         import csv

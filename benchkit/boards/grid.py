@@ -18,6 +18,7 @@ class Column:
         rows: tag -> its row; without those that lack the metric.
         first: tags on the benchmark's first board: their scores follow one protocol.
         alone: whether the benchmark has no other column here.
+        placed: whether the rows' places are by this metric, so that some may share the first.
     """
 
     benchmark: str
@@ -27,6 +28,7 @@ class Column:
     rows: dict[str, Row]
     first: frozenset[str]
     alone: bool = True
+    placed: bool = False
 
     @property
     def mixed(self) -> bool:
@@ -39,10 +41,12 @@ class Column:
         return None if row is None else row.scores[self.metric]["value"]
 
     def best(self) -> set[str]:
-        """Tags with the best score; nobody where scores are not to be compared, or there is one."""
+        """Tags with the best score, or that share the first place; nobody where scores are not to be compared, or there is one."""
         values = {tag: value for tag in self.rows if (value := self.value(tag)) is not None}
         if self.mixed or len(values) < 2 or self.better == "neither":
             return set()
+        if self.placed:
+            return {tag for tag in values if self.rows[tag].first == 1}
         top = (min if self.better == "lower" else max)(values.values())
         return {tag for tag, value in values.items() if value == top}
 
@@ -92,7 +96,6 @@ def _columns(boards: Sequence[Board], metrics: Sequence[str]) -> list[Column]:
         having = {row.tag: row for row in rows if name in row.scores}
         score = next(iter(having.values())).scores[name]
         on_first = frozenset(row.tag for row in boards[0].rows)
-        found.append(
-            Column(boards[0].benchmark, name, score["better"], score["unit"], having, on_first, len(names) == 1)
-        )
+        about = boards[0].benchmark, name, score["better"], score["unit"]
+        found.append(Column(*about, having, on_first, alone=len(names) == 1, placed=name == boards[0].metric))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from benchkit.provenance.identity import unequal_fields
 SOME = 5  # names that a line shows
 FORMATS = ("table", "markdown", "latex", "csv")
 _NUMERIC = ("value", "low", "high", "floor", "ceiling")
+_NEGATIVE = re.compile(r"-[0-9.]+(e[+-]?[0-9]+)?[*† ]*")
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}  # other signs in LaTeX's own encoding
 _LATEX |= {c: "\\" + c for c in "%&_#${}"} | {"†": r"\dag{}", "↑": r"$\uparrow$", "↓": r"$\downarrow$"}
@@ -33,7 +35,8 @@ def scores_rows(records: Sequence[Mapping[str, Any]], style: str = "table") -> t
         for name, score in record["scores"].items():
             numbers = [score["value"], *(score["interval"] or (None, None)), score["floor"]]
             numbers += [score.get("ceiling")] if ceilings else []
-            rows.append([record["benchmark"], record["tag"], name, *map(show, numbers), score["better"]])
+            texts = map(printable, (record["benchmark"], record["tag"], name))
+            rows.append([*texts, *map(show, numbers), score["better"]])
     return header, rows
 
 
@@ -53,7 +56,7 @@ def notes(record: Mapping[str, Any]) -> str:
     log = f" ({', '.join(f'{k} {v:.4g}' for k, v in head['log'].items())})" if head["log"] else ""
     said = [f"{record['benchmark']}/{record['tag']}: {data['n_items']} items, head {head['name']}{log}"]
     said += [*_about_head(record), *_about_data(record), *_about_scores(record)]
-    return "; ".join([*said, "low and high: 95 % interval"])
+    return printable("; ".join([*said, "low and high: 95 % interval"]))
 
 
 def apart(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -68,9 +71,8 @@ def apart(records: Sequence[Mapping[str, Any]]) -> list[str]:
             fields = unequal_fields(ranked_by(first), ranked_by(other))
             if fields:
                 named = ", ".join(fields)
-                said.append(
-                    f"{benchmark}: {first['tag']} and {other['tag']} follow different protocols ({named}): not to be ranked"
-                )
+                tags = f"{first['tag']} and {other['tag']}"
+                said.append(printable(f"{benchmark}: {tags} follow different protocols ({named}): not to be ranked"))
     return said
 
 
@@ -206,7 +208,8 @@ def _no_formula(cell: str) -> str:
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text)
+    escaped = "".join(_LATEX.get(c, c) for c in text)
+    return f"$-${escaped[1:]}" if _NEGATIVE.fullmatch(text) else escaped  # a hyphen is no minus
 
 
 def _markdown(text: str) -> str:

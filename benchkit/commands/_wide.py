@@ -14,13 +14,18 @@ from benchkit.errors import printable
 if TYPE_CHECKING:
     from benchkit.boards import Board
 
+BOLD = ("markdown", "latex")  # formats in which cells stand out
 OTHER = " †"  # marks a column whose scores follow different protocols, and in it those off the first board
 
 
 def print_wide(
     boards: Sequence[Board], metrics: Sequence[str], style: str, percent: bool, baseline: str | None
 ) -> None:
-    """Print the table; the best of a column whose scores may be compared is bold in Markdown and LaTeX. See `print_boards`."""
+    """Print the table; see `print_boards`.
+
+    In Markdown and LaTeX the best of a column whose scores may be compared is bold, of a headline all that share the first
+    place.
+    """
     grid = grid_of(boards, metrics)
     several = len({column.benchmark for column in grid.columns}) > 1
     of = "difference of " if baseline and style == "csv" else ""  # a program does not read the remarks
@@ -34,7 +39,7 @@ def print_wide(
     print(
         render(header, rows, style, numeric=header[1:], bold=bold, rules=True), end="\n\n" if style != "csv" else "\n"
     )
-    print_remarks(_remarks(boards, grid.columns, several, baseline), style)
+    print_remarks(_remarks(boards, grid.columns, several, baseline, style), style)
 
 
 def _title(column: Column, percent: bool, several: bool) -> str:
@@ -57,7 +62,9 @@ def _cell(column: Column, tag: str, style: str, percent: bool, baseline: str | N
     return ("n/a" if found is None else difference(row, column.metric, percent)) + mark
 
 
-def _remarks(boards: Sequence[Board], columns: Sequence[Column], several: bool, baseline: str | None) -> list[str]:
+def _remarks(
+    boards: Sequence[Board], columns: Sequence[Column], several: bool, baseline: str | None, style: str
+) -> list[str]:
     said = [] if several else [f"benchmark {columns[0].benchmark}"]
     if any(column.mixed for column in columns):
         said.append(
@@ -68,5 +75,7 @@ def _remarks(boards: Sequence[Board], columns: Sequence[Column], several: bool, 
         said.append(
             f"differences to {printable(baseline, MOST)}, whose row holds its scores; *: p < .05 after Holm's correction"
         )
+    if style in BOLD and any(column.best() for column in columns):
+        said.append("bold: the best of a column; of a benchmark's first metric all that are not significantly worse")
     generated = [board.benchmark for board in boards if any("generated images" in row.marks for row in board.rows)]
     return said + ([f"generated images: {', '.join(dict.fromkeys(generated))}"] if generated else [])

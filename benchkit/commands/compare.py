@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchkit.commands._shared import guarded, parse, parser, say
-from benchkit.commands._tables import FORMATS, render
+from benchkit.commands._tables import FORMATS, remark, render
 
 if TYPE_CHECKING:
     from benchkit.compare.comparison import Comparison
@@ -108,6 +108,10 @@ def _text(found: Comparison, style: str) -> str:
 
     if style == "csv":
         return render(*differences_rows(found), style)
+    after = "\n" if style == "markdown" else ""  # a table ends with an empty line
+    parts = [remark(head(found), style), render(*differences_table(found), style, NUMERIC, rules=True) + after]
     wins = wins_table(found)
-    matrix = [] if wins is None or found.wins is None else [f"wins by {found.wins.column}:", render(*wins, style)]
-    return "\n".join([head(found), render(*differences_table(found), style, numeric=NUMERIC), *matrix, *lines(found)])
+    if wins is not None and found.wins is not None:
+        numeric = () if style == "table" else wins[0][1:]  # columns in a terminal may be many
+        parts += [remark(f"wins by {found.wins.column}:", style), render(*wins, style, numeric, rules=True) + after]
+    return "\n".join([*parts, *(remark(line, style) for line in lines(found))])

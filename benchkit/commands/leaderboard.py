@@ -67,7 +67,9 @@ def _parser() -> Parser:
         "--metrics", nargs="+", metavar="METRIC", help="further metrics (with --wide: the columns), or all"
     )
     made.add_argument(
-        "--wide", action="store_true", help="one table: a row per tag, a column per benchmark; the best in bold"
+        "--wide",
+        action="store_true",
+        help="one table: a row per tag, a column per benchmark; in bold what shares the first place",
     )
     made.add_argument("--percent", action="store_true", help="scores without a unit in per cent, with one decimal")
     made.add_argument(
@@ -114,7 +116,7 @@ def _boards(given: argparse.Namespace, statuses: list[int]) -> list[Board]:
     if given.wide and given.format == JSON:
         raise UsageError("--wide is a table to read, and json holds every board as it is: leave one of them out.")
     outputs = Outputs(given.outputs)
-    boards = boards_of(outputs, given.benchmarks, given.tags or (), on_error=failed, tied=not given.wide)
+    boards = boards_of(outputs, given.benchmarks, given.tags or (), on_error=failed)
     if not any(board.rows for board in boards):
         error = RunError if max(statuses) == RunError.status else UsageError
         raise error(_nothing(boards, given, str(outputs.root)))
