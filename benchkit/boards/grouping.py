@@ -72,7 +72,7 @@ def _with_apart(
     if not boards:
         return []
     why = {**{each.tag: _kept_apart(ranked_by(each.record), protocols) for each in alone}, **apart}
-    rows = tuple(make_row(each, boards[0].metric) for each in alone)
+    rows = tuple(make_row(each, next(iter(each.record["scores"]))) for each in alone)  # eval settings may name metrics
     return [*boards[:-1], dataclasses.replace(boards[-1], apart=why, alone=rows)]
 
 
