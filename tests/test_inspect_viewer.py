@@ -210,6 +210,38 @@ class TestScatter:
         hand.viewer.act("order", to="score")
         assert axes.get_xlim() == whole
 
+    def test_labels_stand_upright_where_they_would_overlap(self, tmp_path: Path):
+        labels = ["staircase", "sunflower", "hall", "attic", "cellar", "kitchen"]
+        hand = Hand([Made("a", {"hit": range(6)}, list("pqrstu"), {"room": labels})], {"x": "room"})
+        axes, figure = hand.viewer.scatter.axes, hand.viewer.scatter.figure
+        axes.set_xlim(1, 3)
+        turned = []
+        for width in (11, 5, 11):
+            figure.set_size_inches(width, 6.5)
+            hand.viewer.events.resized()
+            turned.append(axes.get_xticklabels()[0].get_rotation())
+        assert turned == [0, 90, 0]
+        assert axes.get_xlim() == (1, 3)
+
+    def test_rings_have_no_experiments_colour_and_are_explained(self, hand: Hand):
+        hand.viewer.act("select", names='["a/0"]')
+        hand.viewer.act("search", text="b/")
+        axes, colours = hand.viewer.scatter.axes, set(hand.viewer.scatter.colours)
+        rings = [line for line in axes.lines if line.get_markerfacecolor() == "none" and not line.get_animated()]
+        assert {ring.get_markeredgecolor() for ring in rings} == {"white", "black"}
+        assert not colours & {"white", "black"}
+        said = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert said[2:] == ["selected", "holds what was searched for", "in a frame"]
+
+    def test_the_mean_at_a_label_is_a_line_among_the_experiments_own_points(self, hand: Hand):
+        hand.viewer.act("x", to="room")
+        scatter = hand.viewer.scatter
+        lines = [line for line in scatter.axes.lines if len(line.get_xdata()) == 6]  # of two labels
+        assert [line.get_color() for line in lines] == ["black", scatter.colours[0], "black", scatter.colours[1]]
+        first, second = lines[1].get_xdata(), lines[3].get_xdata()
+        assert first[0] < scatter.points[0, 2, 0] < first[1] <= second[0] < scatter.points[1, 3, 0] < second[1]
+        np.testing.assert_array_equal(lines[1].get_ydata(), [3.5, 3.5, 3.5, 1.5, 1.5, 1.5])
+
 
 class TestHover:
     def test_the_nearest_point_is_named_with_lines_to_the_others(self, hand: Hand):
@@ -274,6 +306,12 @@ class TestFrames:
         assert said.count("value 3 of $truth_1") == 2
         for text in ("b/1", "first: error 4", "second: error 8"):
             assert text in said
+
+    def test_before_a_frame_is_drawn_it_is_said(self, hand: Hand, monkeypatch):
+        seen = []
+        monkeypatch.setattr("benchkit.inspect.frames.ItemFrame.draw", lambda *_: seen.extend(hand.screen.said) or [])
+        hand.click(1, "b/1")
+        assert seen == [("drawing b/1 ...", False)]
 
     def test_hidden_experiments_are_not_drawn(self, hand: Hand):
         hand.click_legend("second")
@@ -517,7 +555,7 @@ class TestState:
         assert again.viewer.view == hand.viewer.view
         assert again.viewer.state() == state
         assert again.viewer.frames[1].item == "b/0"
-        assert again.screen.said == []
+        assert again.screen.said == [("drawing b/0 ...", False)]
 
     def test_what_is_wrong_in_it_is_said_and_left_out(self, pair: list[Made]):
         state = {"x": "speed", "y": "error", "diff_only": "yes", "hidden": "[3]", "selected": "{", "colour": "red"}

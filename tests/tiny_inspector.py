@@ -84,6 +84,8 @@ class Screen:
         figures: that are open, by key; said: what was said, and whether it was an error; changes: how often.
     """
 
+    speaks = False
+
     def __init__(self) -> None:
         self.figures: dict[int, Any] = {}
         self.said: list[tuple[str, bool]] = []

@@ -45,7 +45,7 @@ def axis_of(joined: Joined, name: str, view: View, order: Sequence[int]) -> Axis
         return _category(joined, name)
     places = np.empty(len(joined.names))
     places[np.asarray(order, np.int64)] = np.arange(len(places))
-    return Axis(f"items ({view.order})", _for_all(joined, places) + _lanes(joined)[:, None])
+    return Axis(f"items ({view.order})", _for_all(joined, places) + lanes(len(joined.tags))[:, None])
 
 
 def _scores(joined: Joined, column: str, diff_only: bool) -> Axis:
@@ -83,12 +83,11 @@ def _category(joined: Joined, name: str) -> Axis:
     place = {label: k for k, label in enumerate(ticks)}
     exact = np.array([place[label] for label in labels], np.int64)
     moved = SPREAD * 2 * JITTER / len(joined.tags) * jitter(joined.names)
-    return Axis(name, _for_all(joined, exact + moved) + _lanes(joined)[:, None], ticks, exact)
+    return Axis(name, _for_all(joined, exact + moved) + lanes(len(joined.tags))[:, None], ticks, exact)
 
 
-def _lanes(joined: Joined) -> np.ndarray:
+def lanes(count: int) -> np.ndarray:
     """Where experiments stand beside each other about a place, (E,): equal scores would hide one another."""
-    count = len(joined.tags)
     return ((np.arange(count) + 0.5) * 2 / count - 1) * JITTER
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchkit.errors import UsageError
+from benchkit.errors import UsageError, printable
 from benchkit.experiments.draw import Images
 from benchkit.inspect.frames import ItemFrame
 
@@ -112,6 +112,7 @@ class Desk:
             self._show(frame, item)
         else:
             joined = viewer.joined
+            viewer.window.say(f"drawing {printable(item)} ...")  # the first time it takes seconds
             frame = ItemFrame(joined, self.images, len(joined.tags) - len(viewer.view.hidden))
             self._show(frame, item)
             self.frames[key] = frame

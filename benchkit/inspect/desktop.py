@@ -83,6 +83,8 @@ class DesktopWindow:
         managers: of matplotlib, by key.
     """
 
+    speaks = False  # standard error may be behind the windows
+
     def __init__(self, canvas: Any) -> None:
         self.canvas = canvas
         self.managers: dict[int, Any] = {}

@@ -22,7 +22,7 @@ ABOVE, BELOW = 0.34, 0.36  # inches about a picture for what the family writes t
 WIDE = 1.4  # width over height of a picture that has no shape of its own
 TEXT = 0.42  # of a cell's width, for scores as text
 NARROW = 2.5  # inches of a cell with text, at least: families write about their pictures too
-CAPTION = 15.0  # letters of a caption in an inch
+CAPTION = 13.0  # letters of a caption in an inch
 POINTS = (4.0, 8.0)  # size of their letters
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchkit.errors import printable
-from benchkit.inspect.axis import Axis, axis_of, category_means
+from benchkit.inspect.axis import JITTER, Axis, axis_of, category_means, lanes
 from benchkit.inspect.view import ORDERS, View
 from benchkit.viz.pairs import wrapped
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from benchkit.experiments.joined import Joined
 
 SIZE = (11.0, 6.5)  # inches
-HALF = 0.4  # of the line of a category's mean
 NAMED, LETTERS = 40, 18  # labels along an axis, and letters of one
-ACROSS = 8  # so many labels stand upright beside each other
+LETTER, LINE = 0.07, 0.12  # inches of a letter of a label, and of a label's height
 BETWEEN = 5  # pixels about a line of the legend that belong to it
 HIDDEN = "0.75"  # grey of hidden experiments in the legend
 MARKS: dict[str, dict[str, Any]] = {  # how items are marked: those that a search found, selected ones, those in frames
-    "found": {"marker": "o", "markersize": 9, "color": "black", "markeredgewidth": 1.2},
-    "selected": {"marker": "s", "markersize": 7, "color": "tab:orange", "markeredgewidth": 1.0},
-    "open": {"marker": "D", "markersize": 8, "color": "tab:red", "markeredgewidth": 1.4},
+    "found": {"marker": "o", "markersize": 9, "label": "holds what was searched for"},
+    "selected": {"marker": "s", "markersize": 6.5, "label": "selected"},
+    "open": {"marker": "D", "markersize": 9, "label": "in a frame"},
 }
+OUTLINE = (("white", 2.8), ("black", 1.0))  # colours and widths: no experiment's, and to be seen on every one's
 
 
 class Scatter:
@@ -75,11 +75,10 @@ class Scatter:
         self.axes.clear()
         self._plot(shown)
         self.means = self._means(shown)
-        for kind, names in marked.items():
-            self._mark(kind, names)
+        marks = [mark for kind, names in marked.items() if (mark := self._mark(kind, names)) is not None]
         _label(self.axes, "x", self.x)
         _label(self.axes, "y", self.y)
-        self._legend(shown)
+        self._legend(shown, marks)
         undefined = int((self.joined.has & shown[:, None] & ~defined).sum())
         self._said = self._title(view, int(shown.sum()), undefined)
         self.fit()
@@ -125,26 +124,41 @@ class Scatter:
         if by_label is None:
             (self.axes.axhline if which else self.axes.axvline)(mean, color=colour, linewidth=1, linestyle="--")
             return
-        centres = np.arange(len(by_label))
-        across = np.stack([centres - HALF, centres + HALF, np.full(len(centres), np.nan)], axis=1).ravel()
+        across = self._lane(row, len(by_label))
         along = np.repeat(by_label, 3)
-        self.axes.plot(*((across, along) if which else (along, across)), color=colour, linewidth=1.8, zorder=3)
+        line = (across, along) if which else (along, across)
+        for edge, width in (("black", 2.4), (colour, 1.2)):  # to be seen over points of the same colour, and hide none
+            self.axes.plot(*line, color=edge, linewidth=width, solid_capstyle="butt", zorder=3)
 
-    def _mark(self, kind: str, names: Iterable[str]) -> None:
+    def _lane(self, row: int, labels: int) -> np.ndarray:
+        """Ends of a line across an experiment's own points at each label, and NaN between: (3 labels,)."""
+        ends = lanes(len(self.joined.tags))[row] + np.array([-1, 1, np.nan]) * JITTER / len(self.joined.tags)
+        return (np.arange(labels)[:, None] + ends).ravel()
+
+    def _mark(self, kind: str, names: Iterable[str]) -> Any:
+        """Rings about the points of items; returns a line for the legend, None where there are none."""
         places = [self.joined.position[name] for name in names if name in self.joined.position]
-        if places:
-            chosen = self.points[:, places].reshape(-1, 2)
-            self.axes.plot(*chosen.T, linestyle="", markerfacecolor="none", zorder=4, **MARKS[kind])
+        if not places:
+            return None
+        chosen, style = (
+            self.points[:, places].reshape(-1, 2),
+            {**MARKS[kind], "linestyle": "", "markerfacecolor": "none"},
+        )
+        for colour, width in OUTLINE:
+            (drawn,) = self.axes.plot(*chosen.T, **style, markeredgecolor=colour, markeredgewidth=width, zorder=4)
+        return drawn
 
     def fit(self) -> None:
         """Margins for labels and legend, and their lines, as the size of the figure has it."""
         wide, tall = (float(side) for side in self.figure.get_size_inches())
         left = (1.75 if self.y.ticks else 0.9) / wide
-        upright = max(map(len, self.x.ticks)) if len(self.x.ticks) > ACROSS else 0
-        below = (0.8 + 0.07 * min(upright, LETTERS)) / tall
-        width, height = (max(each, 0.2) for each in (1 - self._legend_width() / wide - left, 1 - 0.65 / tall - below))
+        width = max(1 - self._legend_width() / wide - left, 0.2)
+        said = wrapped(printable(self._said), width * wide)
+        below = (0.7 + _ticks(self.axes, "x", self.x, width * wide)) / tall
+        height = max(1 - (0.25 + 0.17 * (said.count("\n") + 1)) / tall - below, 0.2)
+        _ticks(self.axes, "y", self.y, height * tall)
         self.axes.set_position((left, below, width, height))
-        self.axes.set_title(wrapped(self._said, width * wide), fontsize=9, parse_math=False)
+        self.axes.set_title(said, fontsize=9, parse_math=False)
         for row, (_, (text, _)) in enumerate(self.entries):
             text.set_text(self._entry(row, self.lines[row].get_visible()))
 
@@ -152,21 +166,27 @@ class Scatter:
         """Inches."""
         return min(2.85, 0.3 * float(self.figure.get_size_inches()[0]))
 
-    def _legend(self, shown: np.ndarray) -> None:
+    def _legend(self, shown: np.ndarray, marks: Sequence[Any]) -> None:
         labels = [self._entry(row, visible) for row, visible in enumerate(shown.tolist())]
+        explained = [str(mark.get_label()) for mark in marks]
         legend = self.axes.legend(
-            self.lines, labels, loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=7, frameon=False, markerscale=2
+            [*self.lines, *marks],
+            [*labels, *explained],
+            loc="upper left",
+            bbox_to_anchor=(1.01, 1),
+            fontsize=7,
+            frameon=False,
         )
         legend.set_title("click: hide or show")
         legend.get_title().set_fontsize(7)
         self.entries = []
-        handles = zip(self.joined.tags, legend.get_texts(), legend.legend_handles, shown, strict=True)
-        for tag, text, handle, visible in handles:
+        handles: list[Any] = legend.legend_handles
+        for tag, text, handle, visible in zip(self.joined.tags, legend.get_texts(), handles, shown, strict=False):
             text.set_parse_math(False)
+            handle.set_markersize(7)
             text.set_color("black" if visible else HIDDEN)
-            if handle is not None:
-                handle.set_visible(True)
-                handle.set_alpha(1 if visible else 0.25)
+            handle.set_visible(True)
+            handle.set_alpha(1 if visible else 0.25)
             self.entries.append((tag, [text, handle]))
 
     def _entry(self, row: int, visible: bool) -> str:
@@ -200,7 +220,7 @@ class Scatter:
 
     def say(self, text: str, error: bool = False) -> None:
         """A line below the scatter."""
-        self.status.set_text(wrapped(printable(text, 600), float(self.figure.get_size_inches()[0]) * 1.1))
+        self.status.set_text(wrapped(printable(text, 600), float(self.figure.get_size_inches()[0]) * 0.97))
         self.status.set_color("tab:red" if error else "0.3")
 
 
@@ -220,15 +240,34 @@ def _within(text: Any, left: float, event: Any) -> bool:
 
 
 def _label(axes: Any, which: str, axis: Axis) -> None:
-    """Its name, and the labels of a category: some of them where they are many."""
-    many = len(axis.ticks) > NAMED
-    said = f"{axis.label} ({len(axis.ticks)} labels)" if many else axis.label
+    """Its name, and the room of a category."""
     axes.set(**{f"{which}label": ""})
-    getattr(axes, f"set_{which}label")(printable(said), parse_math=False)
+    if axis.ticks:
+        getattr(axes, f"set_{which}lim")(-0.6, len(axis.ticks) - 0.4)
+
+
+def _ticks(axes: Any, which: str, axis: Axis, inches: float) -> float:
+    """Write the name of an axis, and of a category those labels that have room.
+
+    Args:
+        axes: of matplotlib; the part that they show stays.
+        which: x or y.
+        axis: what it shows.
+        inches: its length.
+
+    Returns:
+        How many inches labels that stand upright take below the x axis; 0 where they lie.
+    """
+    step = max(-(-len(axis.ticks) // NAMED), int(np.ceil(len(axis.ticks) * LINE / inches)))
+    said = f"{axis.label} ({len(axis.ticks)} labels)" if step > 1 else axis.label
+    getattr(axes, f"set_{which}label")(wrapped(printable(said), inches, 14), fontsize=9, parse_math=False)
     if not axis.ticks:
-        return
-    step = -(-len(axis.ticks) // NAMED)
+        return 0
     labels = [printable(label, LETTERS) or "(none)" for label in axis.ticks[::step]]
-    turned = {"rotation": 90} if which == "x" and len(axis.ticks) > ACROSS else {}
-    getattr(axes, f"set_{which}ticks")(range(0, len(axis.ticks), step), labels, fontsize=7, parse_math=False, **turned)
-    getattr(axes, f"set_{which}lim")(-0.6, len(axis.ticks) - 0.4)
+    longest = max(map(len, labels))
+    upright = which == "x" and (longest + 1) * LETTER > inches / (len(axis.ticks) + 0.2) * step
+    style: dict[str, Any] = {"rotation": 90 if upright else 0} if which == "x" else {}
+    part = getattr(axes, f"get_{which}lim")()
+    getattr(axes, f"set_{which}ticks")(range(0, len(axis.ticks), step), labels, fontsize=7, parse_math=False, **style)
+    getattr(axes, f"set_{which}lim")(part, auto=None)  # ticks would widen it
+    return 0.85 * LETTER * longest if upright else 0

@@ -142,8 +142,8 @@ class Viewer:
                 self.tell(said, error=True)
 
     def tell(self, text: str, error: bool = False) -> None:
-        """Say something below the scatter and through the window."""
-        self.scatter.say(text, error)
+        """Say something through the window, and below the scatter where that is not to be seen."""
+        self.scatter.say("" if self.window.speaks else text, error)
         self.scatter.figure.canvas.draw_idle()
         if text:
             self.window.say(text, error)

@@ -26,6 +26,8 @@ class WebWindow:
         viewer: None before there is one.
     """
 
+    speaks = True
+
     def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
         self.name = secrets.token_urlsafe(12)
         self.managers: dict[int, Any] = {}

@@ -11,7 +11,13 @@ SCATTER = 0  # key of the scatter; item frames count from 1
 
 
 class Window(Protocol):
-    """Shows figures, each under a key."""
+    """Shows figures, each under a key.
+
+    Attributes:
+        speaks: what is said stands in the window itself; else the viewer writes it below the scatter too.
+    """
+
+    speaks: bool
 
     def open(self, key: int, figure: Figure, title: str) -> None:
         """Give a figure a canvas and show it; afterwards `figure.canvas` takes part in events."""

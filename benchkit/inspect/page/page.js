@@ -1,7 +1,7 @@
 // The page of one viewer: its control socket opens and closes figures, and carries what the toolbar does.
 import { closeFigure, entitle, figureOf, openFigure } from "./figures.js";
 import { fill, wire } from "./toolbar.js";
-import { say } from "./said.js";
+import { passed, say } from "./said.js";
 
 const RETRY = 2000; // ms between looks for a server that went away
 const socket = new WebSocket(address("control" + location.search));
@@ -36,6 +36,7 @@ const told = {
   close: (message) => closeFigure(message.close),
   say: (message) => say(message.say, message.error),
   state: (message) => {
+    passed();
     remember(message.state);
     fill(message.choices);
     entitle(message.choices.frames);

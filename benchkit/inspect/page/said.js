@@ -17,8 +17,13 @@ export function say(said, error) {
   button.title = "put away";
   button.addEventListener("click", () => line.remove());
   line.classList.toggle("error", Boolean(error));
+  line.classList.toggle("passing", text.endsWith(" ...")); // until what it tells of is done
   line.append(words, button);
   list.prepend(line);
   while (list.children.length > MOST) list.lastChild.remove();
   if (!error) setTimeout(() => line.remove(), STAYS);
+}
+
+export function passed() {
+  for (const line of document.querySelectorAll("#said .passing")) line.remove();
 }
