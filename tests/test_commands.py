@@ -150,6 +150,8 @@ class TestStatuses:
 
         assert _shared.guarded(stops, False) == 130
         assert one_paragraph(capsys.readouterr().err)
+        assert _shared.guarded(stops, False, goes_on=False) == 130
+        assert "goes on" not in capsys.readouterr().err
 
     @pytest.mark.parametrize("command", ["export", "run"])
     def test_traceback_of_one_benchmark_of_several(self, tmp_path: Path, capsys: Any, command: str):

@@ -261,9 +261,10 @@ class TestWhatIsCompared:
         with pytest.raises(UsageError, match=r"differs \(label in targets.h5\)"):
             refuse_unequal(Aligned([one, other]), allow_missing=True)
 
-    def test_one_tag_is_no_comparison(self, tmp_path: Path):
+    def test_one_tag_is_no_comparison(self, tmp_path: Path, capsys: pytest.CaptureFixture):
         scored(tmp_path, "a", {"AP": [0.5, 1]})
         assert run(tmp_path, "a", "a") == 2
+        assert "a a is one tag twice (a): a comparison takes two" in capsys.readouterr().err
         assert run(tmp_path, "a") == 2
         assert run(tmp_path, "a", "b") == 2  # there is none
 

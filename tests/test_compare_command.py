@@ -211,6 +211,11 @@ class TestGates:
         assert said in str(caught.value)
         assert "\x1b" not in str(caught.value)
 
+    @pytest.mark.parametrize("number", ["1e999", "-1e400%", "\N{FULLWIDTH DIGIT ONE}", "inf", "nan"])
+    def test_a_limit_is_finite_and_in_ascii(self, number: str):
+        with pytest.raises(UsageError, match="too large|no limit"):
+            self.gate(f"top1 < {number}")
+
     def test_what_only_informs_is_never_significant(self):
         family = find("eval", "relative_pose")
         matches = family.build(family.settings())
@@ -261,6 +266,22 @@ class TestGates:
 
 
 class TestJUnit:
+    def test_the_file_is_the_users_and_a_link_is_written_through(self, three: Path, tmp_path: Path):
+        file, link = tmp_path / "there.xml", tmp_path / "link.xml"
+        link.symlink_to(file)
+        assert run(three, "a", "b", "--junit", str(link)) == 0
+        assert link.is_symlink()
+        assert file.stat().st_mode & 0o200
+
+    def test_where_it_cannot_be_written_the_comparison_is_printed(
+        self, three: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+    ):
+        assert run(three, "a", "b", "--junit", str(tmp_path)) == 2  # before any work
+        assert "is a folder" in capsys.readouterr().err
+        (tmp_path / "file").write_text("")
+        assert run(three, "a", "b", "--junit", str(tmp_path / "file/x.xml")) == 3
+        assert capsys.readouterr().out.startswith("retrieval: A is a, B is b")
+
     def test_a_test_for_every_gate_and_pair(self, three: Path, tmp_path: Path):
         file = tmp_path / "compare.xml"
         assert run(three, "a", "b", "c", "--fail-if", "map < -.1", "--fail-if", "map < -.9", "--junit", str(file)) == 1

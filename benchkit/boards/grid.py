@@ -41,7 +41,7 @@ class Column:
         return None if row is None else row.scores[self.metric]["value"]
 
     def best(self) -> set[str]:
-        """Tags with the best score, or that share the first place; nobody where scores are not to be compared, or there is one."""
+        """Tags that are best or share the first place; nobody where scores are not to be compared, or there is one."""
         values = {tag: value for tag in self.rows if (value := self.value(tag)) is not None}
         if self.mixed or len(values) < 2 or self.better == "neither":
             return set()

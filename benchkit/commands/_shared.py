@@ -74,13 +74,14 @@ def take_settings(*lists: list[str], is_name: Callable[[str], bool] = os.path.ex
     return settings
 
 
-def guarded(work: Callable[[], int], show_traceback: bool, command: str = "") -> int:
+def guarded(work: Callable[[], int], show_traceback: bool, command: str = "", goes_on: bool = True) -> int:
     """Run a command; every failure is one paragraph on standard error and an exit status.
 
     Args:
         work: the command.
         show_traceback: after a failure.
         command: as it was typed, of one that goes on where it was stopped: SIGTERM then does what Ctrl-C does.
+        goes_on: whether the same command goes on where it was stopped; else it starts again.
     """
     try:
         with stoppable() if command else contextlib.nullcontext():
@@ -91,10 +92,12 @@ def guarded(work: Callable[[], int], show_traceback: bool, command: str = "") ->
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        goes_on = (
-            f"the same command goes on from there: {command}" if command else "the same command goes on from there."
+        again = f"the same command goes on from there{f': {command}' if command else '.'}"
+        say(
+            f"interrupted: what was finished is kept; {again}"
+            if goes_on
+            else "interrupted: the same command starts anew."
         )
-        say(f"interrupted: what was finished is kept; {goes_on}")
         return INTERRUPTED
     except Exception as error:
         return failed(error, show_traceback)

@@ -63,18 +63,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _run(given), given.traceback)
+    return guarded(lambda: _run(given), given.traceback, goes_on=False)
 
 
 def _run(given: argparse.Namespace) -> int:
     from benchkit.compare import compare
-    from benchkit.compare.junit import junit
     from benchkit.compare.tables import gate_lines
     from benchkit.errors import UsageError
-    from benchkit.store.files import write_text
 
     if given.items < 0:
         raise UsageError("--items is how many items are named: 0 or more.")
+    if given.junit and given.junit.is_dir():
+        raise UsageError(f"--junit {given.junit} is a folder: name the file that is to be written.")
     found = compare(
         given.benchmark,
         given.tags,
@@ -85,13 +85,22 @@ def _run(given: argparse.Namespace) -> int:
         items=given.items,
         outputs=given.outputs,
     )
-    if given.junit:
-        write_text(given.junit, junit(found))
     print(_json(found) if given.json else _text(found, given.format))
     if given.json or given.format == "csv":  # standard output is for a program then
         for line in gate_lines(found):
             say(line)
+    if given.junit:  # last: where it cannot be written the comparison is not lost
+        _write_junit(found, given.junit)
     return 1 if found.failed else 0
+
+
+def _write_junit(found: Comparison, path: Path) -> None:
+    """The file is the user's own, who may change it; one behind a link is written where it lies."""
+    from benchkit.compare.junit import junit
+    from benchkit.store.files import replacing
+
+    with replacing(path.resolve(), read_only=False) as unfinished:
+        unfinished.write_text(junit(found), encoding="utf-8")
 
 
 def _json(found: Comparison) -> str:

@@ -50,7 +50,7 @@ OF_TAGS = {  # flags that submissions do not take
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit status (2 where a file is no submission, a tag's own where it cannot be read)."""
     given = parse(_parser(), sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _submissions(given) if given.files else _tags(given), given.traceback)
+    return guarded(lambda: _submissions(given) if given.files else _tags(given), given.traceback, goes_on=False)
 
 
 def _parser() -> Parser:

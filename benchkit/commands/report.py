@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     made.add_argument("-o", "--out", default="report.html", metavar="FILE.html", help="default: report.html")
     given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _run(given), given.traceback)
+    return guarded(lambda: _run(given), given.traceback, goes_on=False)
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -61,6 +61,6 @@ def _run(given: argparse.Namespace) -> int:
         say(str(error))
         statuses.append(error.status)
 
-    size = write_report(path, Outputs(given.outputs), given.benchmarks, given.tag, wishes, failed)
+    size = write_report(path.resolve(), Outputs(given.outputs), given.benchmarks, given.tag, wishes, failed)
     print(f"report: {path} ({size / 1e6:.1f} MB)")
     return max(statuses)

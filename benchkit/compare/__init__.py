@@ -52,7 +52,7 @@ def compare(
 
     experiments = open_experiments(Outputs(outputs), benchmark, tags)
     if len(experiments) < 2:
-        raise UsageError(f"{' '.join(tags) or 'no tag'}: a comparison takes two tags or more.")
+        raise UsageError(f"{_too_few(tags, [each.tag for each in experiments])}: a comparison takes two tags or more.")
     family = experiments[0].family
     gates = [read_gate(text, family) for text in fail_if]
     chosen = _chosen(family, metrics, [name for gate in gates for name in gate.metrics])
@@ -60,6 +60,13 @@ def compare(
     apart = refuse_unequal(aligned, allow_missing, across)
     found = compared(aligned, chosen, gates, Chance(resamples=resamples, seed=seed), items)
     return dataclasses.replace(found, across=apart)
+
+
+def _too_few(given: Sequence[str], found: Sequence[str]) -> str:
+    """What was given in place of two tags."""
+    if len(given) < 2 or not found:
+        return " ".join(given) or "no tag"
+    return f"{' '.join(given)} is one tag {'twice' if len(given) == 2 else f'{len(given)} times'} ({found[0]})"
 
 
 def _chosen(family: Benchmark, names: Sequence[str] | None, gated: Sequence[str]) -> list[Metric]:

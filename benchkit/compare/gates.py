@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
 }
 DIGITS = 12  # of a difference that are compared
 _WORD = re.compile(r"\s*(<=|>=|<|>|[^\s<>=]+)")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?%?", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?%?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,11 +139,12 @@ def _limit(text: str, words: Sequence[str], family: Benchmark, significant: bool
 
 
 def _number(text: str, word: str, metric: Metric) -> float:
-    if not word.endswith("%"):
-        return float(word)
-    if metric.unit:
+    number = float(word.removesuffix("%"))
+    if not math.isfinite(number):
+        raise _unreadable(text, f"{word} is too large for a number")
+    if word.endswith("%") and metric.unit:
         raise _unreadable(text, f"{metric.name} is no share but in {metric.unit}, so % says nothing")
-    return float(word[:-1]) / 100
+    return number / 100 if word.endswith("%") else number
 
 
 def _unreadable(text: str, why: str) -> UsageError:
