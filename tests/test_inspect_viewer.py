@@ -673,6 +673,10 @@ class TestKeys:
         hand.key("h")
         overlay = hand.viewer.scatter.overlay
         assert overlay.get_visible()
-        assert all(each.help in overlay.get_text() for each in KEYS)
+        assert all(each.help in " ".join(overlay.get_text().split()) for each in KEYS)
+        hand.viewer.scatter.figure.set_size_inches(4, 6)
+        hand.viewer.scatter.fit()
+        hand.screen.figures[0].canvas.draw()
+        assert overlay.get_window_extent().width < 400
         hand.key("?")
         assert not overlay.get_visible()

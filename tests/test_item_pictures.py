@@ -19,7 +19,7 @@ from benchkit.experiments.draw import Images, draw_item, item_of, kinds_of
 from benchkit.experiments.experiment import Experiment
 from benchkit.experiments.files import TagFiles
 from benchkit.viz import classification, matches, panels
-from benchkit.viz.neighbours import Neighbour, draw_tiles
+from benchkit.viz.neighbours import Neighbour, draw_tiles, shortened
 
 
 @pytest.fixture
@@ -49,8 +49,32 @@ class TestNeighbours:
                           Neighbour(picture, ("0.1",), False)])  # fmt: skip
         colours = [to_hex(patch.get_edgecolor()) for patch in axes.patches]
         assert colours[1:] == [to_hex("tab:green"), to_hex("tab:red")]
-        assert texts(axes)[1] == "0.9\n" + "a" * 15 + "…"
+        assert texts(axes)[1] == "0.9\n" + "a" * 40
         assert len(axes.images) == 2
+
+    def test_many_stand_as_the_room_has_it(self):
+        tiles = [Neighbour(None, ("0.9",), True)] * 8
+        for size, across in (((8, 1), 8), ((4, 3), 4), ((1, 8), 1)):
+            axes = Figure(figsize=size).add_axes((0, 0, 1, 1))
+            draw_tiles(axes, tiles)
+            assert len({patch.get_x() for patch in axes.patches}) == across
+
+    @pytest.mark.parametrize("inches", [1.5, 3, 6])
+    def test_lines_below_one_touch_neither_the_next_one_nor_its_lines(self, inches: float):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        figure = Figure(figsize=(inches, inches))
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0, 0, 1, 1))
+        draw_tiles(axes, [Neighbour(None, ("0.123", "a class of a long name m"), True)] * 8)
+        figure.canvas.draw()
+        boxes = [text.get_window_extent() for text in axes.texts]
+        squares = [patch.get_window_extent() for patch in axes.patches]
+        assert not any(one.overlaps(other) for k, one in enumerate(boxes) for other in [*boxes[k + 1 :], *squares])
+
+    def test_the_middle_of_a_name_gives_way(self):
+        assert shortened("staircase/left", 14) == "staircase/left"
+        assert shortened("staircase/left", 7) == "sta…eft"
 
 
 class TestHighestScores:
@@ -102,6 +126,21 @@ class TestPanels:
         self.family().kinds()[name](axes, self.item(np.zeros((3, 4, 3), np.uint8)))
         assert texts(axes)[0] == name
         assert axes.images[0].get_array().shape == (3, 4, 3)
+
+    @pytest.mark.parametrize(
+        ("name", "classes"), [("target", ["wall", "chair"]), ("prediction", ["wall"]), ("error", [])]
+    )
+    def test_of_a_mask_the_classes_in_it_are_named(self, axes: Any, name: str, classes: list[str]):
+        found = registry.find("eval", "semantic_segmentation")
+        item = self.item(None)
+        item.prediction = {"mask": np.zeros((2, 3), np.uint8)}
+        item.target = {
+            "mask": np.array([[0, 0, 2], [0, 255, 255]], np.uint8),
+            "meta": {"classes": ["wall", "sky", "chair"]},
+        }
+        found.build(found.settings()).kinds()[name](axes, item)
+        legend = axes.get_legend()
+        assert ([text.get_text() for text in legend.get_texts()] if legend else []) == classes
 
     def test_without_an_image_there_is_no_picture_of_it(self, axes: Any):
         with pytest.raises(UsageError, match="there is no image of it: neither the data set"):

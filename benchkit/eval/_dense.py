@@ -109,6 +109,9 @@ class Dense(Benchmark):
         if name not in found:
             raise UsageError(f"there is no {name} of {item.name}: neither the data set nor thumbs.h5 is there.")
         viz.draw_panel(axes, found[name])
+        if name in ("target", "prediction", "target over image"):
+            shows = predicted if name == "prediction" else truth
+            viz.draw_key(axes, viz.present_in(field, shows, shows, meta), list(meta.get("classes", ())))
 
     def oracle(self, targets: Items) -> Items:
         """The truth as prediction."""

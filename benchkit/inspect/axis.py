@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchkit.inspect.view import View
+from benchkit.viz.neighbours import shortened
 
 if TYPE_CHECKING:
     from benchkit.experiments.joined import Joined
 
+TAG = 40  # letters of a tag in the name of an axis
 JITTER = 0.36  # how far points are moved about the place of their category or item, at most
 SPREAD = 0.4  # of an experiment's share of that room, how far by the item's name
 
@@ -55,7 +57,9 @@ def _scores(joined: Joined, column: str, diff_only: bool) -> Axis:
     values = joined.scores(column)
     if diff_only:
         with np.errstate(invalid="ignore"):  # of two errors without end
-            return Axis(f"{name} minus that of {joined.tags[0]}{better}", values - values[0], scored=True)
+            return Axis(
+                f"{name} minus that of {shortened(joined.tags[0], TAG)}{better}", values - values[0], scored=True
+            )
     return Axis(f"{name}{better}", values, scored=True)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from benchkit.errors import UsageError, printable, reason
 from benchkit.inspect.scatter import number
 from benchkit.inspect.view import View
+from benchkit.viz.neighbours import shortened
 from benchkit.viz.pairs import wrapped
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ WIDE = 1.4  # width over height of a picture that has no shape of its own
 TEXT = 0.42  # of a cell's width, for scores as text
 NARROW = 2.5  # inches of a cell with text, at least: families write about their pictures too
 CAPTION = 13.0  # letters of a caption in an inch
+TAG = 20  # letters of another experiment's tag in it
 POINTS = (4.0, 8.0)  # size of their letters
 
 
@@ -52,7 +54,8 @@ class ItemFrame:
         for each in [*self.figure.axes, *self.figure.texts]:  # `clear` would first make each of them anew
             each.remove()
         rows = [row for row, tag in enumerate(self.joined.tags) if tag not in view.hidden]
-        cells = [self.figure.add_axes((0, 0, 1, 1), label=str(row)) for row in rows]
+        room = _room(self.figure, len(rows), view.text)
+        cells = [self.figure.add_axes((0, 0, *room), label=str(row)) for row in rows]
         failed = [said for axes, row in zip(cells, rows, strict=True) if (said := self._picture(axes, row, view.kind))]
         captions = [self._caption(row, view) for row in rows]
         self._rows = rows
@@ -94,7 +97,8 @@ class ItemFrame:
         if column is None:
             return tag
         scores = self.joined.scores(column)[:, self.joined.position[self.item]]
-        against = f" ({_difference(scores[row], scores[0])} against {printable(self.joined.tags[0])})"
+        other = shortened(printable(self.joined.tags[0]), TAG)
+        against = f" ({_difference(scores[row], scores[0])} against {other})"
         return f"{tag}: {printable(column)} {number(scores[row])}{against if view.diff_only and row else ''}"
 
     def _scores(self, row: int) -> str:
@@ -148,6 +152,15 @@ def _arrange(
         drawn.append((_fill(figure, axes, box, captions[place], texts[place] if texts else ""), box[2] - SIDE))
     _plain(figure)
     return drawn
+
+
+def _room(figure: Any, count: int, texts: bool) -> tuple[float, float]:
+    """About how much of a figure's width and height each picture will have: some kinds arrange themselves in it."""
+    wide, tall = figure.get_size_inches()
+    across = columns(count, WIDE, (wide, tall), texts)
+    down = max(-(-count // across), 1)
+    width = (1 - TEXT if texts else 1) / across - 2 * SIDE / wide
+    return max(width, 0.05), max(1 / down - (ABOVE + BELOW + 3 * LINE) / tall, 0.05)
 
 
 def columns(count: int, shape: float, inner: tuple[float, float], texts: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SIZE = (11.0, 6.5)  # inches
 NAMED, LETTERS = 40, 18  # labels along an axis, and letters of one
 LETTER, LINE = 0.07, 0.12  # inches of a letter of a label, and of a label's height
+HELP = 13  # letters of the help in an inch
 BETWEEN = 5  # pixels about a line of the legend that belong to it
 HIDDEN = "0.75"  # grey of hidden experiments in the legend
 MARKS: dict[str, dict[str, Any]] = {  # how items are marked: those that a search found, selected ones, those in frames
@@ -50,12 +52,13 @@ class Scatter:
         self.figure = Figure(figsize=SIZE)
         self.axes = self.figure.add_axes((0.08, 0.12, 0.66, 0.78))
         self.status = self.figure.text(0.01, 0.012, "", fontsize=8, va="bottom", parse_math=False)
-        self.overlay = self.figure.text(0.42, 0.5, "", fontsize=8, family="monospace", visible=False, parse_math=False)
+        self.overlay = self.figure.text(0.5, 0.5, "", fontsize=8, family="monospace", visible=False, parse_math=False)
         self.overlay.set(ha="center", va="center", multialignment="left", zorder=10)
         self.overlay.set_bbox({"boxstyle": "round", "facecolor": "white", "edgecolor": "0.4"})
         wheel = colormaps["tab10" if len(joined.tags) <= 10 else "tab20"].colors  # type: ignore[attr-defined]
         self.colours = [to_hex(wheel[row % len(wheel)]) for row in range(len(joined.tags))]
         self.entries: list[tuple[str, list[Any]]] = []
+        self._help: list[tuple[str, str]] = []
         self._said, self._what, self._whole, self.zoomed = "", "", self._limits(), False
 
     def draw(self, view: View, order: Sequence[int], marked: dict[str, Iterable[str]]) -> None:
@@ -157,6 +160,7 @@ class Scatter:
         below = (0.7 + _ticks(self.axes, "x", self.x, width * wide)) / tall
         height = max(1 - (0.25 + 0.17 * (said.count("\n") + 1)) / tall - below, 0.2)
         _ticks(self.axes, "y", self.y, height * tall)
+        self._fit_help()
         self.axes.set_position((left, below, width, height))
         self.axes.set_title(said, fontsize=9, parse_math=False)
         for row, (_, (text, _)) in enumerate(self.entries):
@@ -208,9 +212,17 @@ class Scatter:
 
     def help(self, lines: Sequence[tuple[str, str]], on: bool) -> None:
         """Show what keys do over everything, or take it away."""
-        widest = max(len(key) for key, _ in lines)
-        self.overlay.set_text("\n".join(f"{key:{widest}}  {text}" for key, text in lines))
+        self._help = list(lines)
         self.overlay.set_visible(on)
+        self._fit_help()
+
+    def _fit_help(self) -> None:
+        """Its lines, as wide as the figure has room for."""
+        indent = max((len(key) for key, _ in self._help), default=0) + 2
+        letters = max(int(float(self.figure.get_size_inches()[0]) * HELP) - indent, 10)
+        parts = [(key, textwrap.wrap(text, letters)) for key, text in self._help]
+        lines = [f"{'' if k else key:{indent}}{line}" for key, said in parts for k, line in enumerate(said)]
+        self.overlay.set_text("\n".join(lines))
 
     def entry_at(self, event: Any) -> str | None:
         """The tag whose entry of the legend lies under a mouse event."""

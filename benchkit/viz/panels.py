@@ -109,6 +109,11 @@ def draw_panel(axes: Any, panel: Panel) -> None:
         maps.caption(axes, panel.note)
 
 
+def draw_key(axes: Any, present: Sequence[int], classes: Sequence[str]) -> None:
+    """The colours of the classes that occur in a picture, below it; nothing where none do."""
+    maps.legend(axes, present, classes, maps.class_colours(len(classes)))
+
+
 def _legend(figure: Any, present: Sequence[int], classes: Sequence[str], colours: np.ndarray) -> None:
     from matplotlib.patches import Patch
 
