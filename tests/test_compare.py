@@ -17,6 +17,7 @@ from benchkit.compare.checks import refuse_unequal
 from benchkit.compare.comparison import compared
 from benchkit.compare.differences import Chance, adjusted, difference, differences, lopsided, metric_named
 from benchkit.compare.items import flips, wins
+from benchkit.compare.numbers import number, probability, signed
 from benchkit.compare.ranking import tied_groups
 from benchkit.compare.tables import verdict
 from benchkit.errors import UsageError
@@ -316,3 +317,17 @@ class TestItems:
         assert found is not None
         assert [item.name for item in found.gained] == ["i001", "i002"]
         assert found.lost == []
+
+
+class TestNumbers:
+    def test_what_is_shown_as_zero_has_no_sign(self):
+        assert [number(value) for value in (None, -0.00001, -0.5, 2)] == ["n/a", "0.0000", "-0.5000", "2.0000"]
+        assert [signed(value) for value in (None, 0, -0.00001, 0.00001, 0.5, -0.5)] == [
+            "n/a", "0.0000", "0.0000", "0.0000", "+0.5000", "-0.5000"
+        ]  # fmt: skip
+        assert number(-0.04, 1) == "0.0"
+
+    def test_a_p_is_never_shown_as_zero(self):
+        assert [probability(p) for p in (None, 0, 0.00004, 0.00006, 0.5)] == [
+            "n/a", "0.0000", "<.0001", "0.0001", "0.5000"
+        ]  # fmt: skip

@@ -153,10 +153,13 @@ class TestCommand:
     def test_differences(self, outputs: Path, run: Any):
         _, out, _ = run(outputs, "--baseline", "second", "--metrics", "all", "--percent")
         lines = {line.split()[1]: line for line in out.splitlines()[::-1] if "color_histogram" in line}
-        value = 100 * Experiment(outputs / "results/retrieval/second").record["scores"]["mAP"]["value"]
-        assert f" {value:.1f} " in lines["second"]
+        first, second = (
+            100 * Experiment(outputs / "results/retrieval" / tag).record["scores"]["mAP"]["value"]
+            for tag in ("first", "second")
+        )
+        assert f" {second:.1f} " in lines["second"]
         assert "difference of mAP [%]" in out
-        assert "+" in lines["first"]
+        assert f" {first - second:+.1f}" in lines["first"]
         assert "homography" in out  # has no second: it keeps its scores
         assert "nothing here to compare with second" in out
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchkit.commands._tables import number
+from benchkit.compare.numbers import number, probability
+from benchkit.compare.numbers import signed as of_difference
 from benchkit.errors import printable
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ def titled(metric: str, score: Mapping[str, Any], percent: bool) -> str:
 
 def shown(value: float | None, score: Mapping[str, Any], percent: bool, signed: bool = False) -> str:
     """A number of a metric: four places, or one of a percentage; n/a where undefined."""
-    text = number(value)
-    if value is not None and percent:
-        text = f"{100 * value:.1f}" if _is_share(score) else f"{value:.2f}"
-    return f"+{text}" if signed and value is not None and value >= 0 else text
+    show = of_difference if signed else number
+    if value is None or not percent:
+        return show(value)
+    return show(100 * value, 1) if _is_share(score) else show(value, 2)
 
 
 def p_value(found: Difference | None) -> str:
@@ -97,7 +98,7 @@ def p_value(found: Difference | None) -> str:
     if found is None:
         return ""
     p = found.p if found.adjusted is None else found.adjusted
-    return "n/a" if p is None else f"{p:.4f}"
+    return probability(p)
 
 
 def difference(row: Row, metric: str, percent: bool) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from benchkit.compare.numbers import digits, number
 from benchkit.errors import printable, some
 from benchkit.experiments.marks import beats_floor, seen_data
 from benchkit.provenance.identity import unequal_fields
@@ -38,16 +39,6 @@ def scores_rows(records: Sequence[Mapping[str, Any]], style: str = "table") -> t
             texts = map(printable, (record["benchmark"], record["tag"], name))
             rows.append([*texts, *map(show, numbers), score["better"]])
     return header, rows
-
-
-def number(value: float | None) -> str:
-    """Four places after the point, `n/a` where undefined."""
-    return "n/a" if value is None else f"{value:.4f}"
-
-
-def digits(value: float | None) -> str:
-    """All digits; nothing where undefined."""
-    return "" if value is None else repr(float(value))
 
 
 def notes(record: Mapping[str, Any]) -> str:

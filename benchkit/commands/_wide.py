@@ -55,7 +55,7 @@ def _cell(column: Column, tag: str, style: str, percent: bool, baseline: str | N
     found = row.differences.get(column.metric)
     plain = baseline is None or tag == baseline  # the baseline's own row holds its scores
     if style == "csv":
-        return digits(column.value(tag) if plain else found and found.value)
+        return digits(column.value(tag) if plain else None if found is None else found.value)
     mark = "" if tag in column.first else OTHER
     if plain:
         return shown(column.value(tag), row.scores[column.metric], percent) + mark

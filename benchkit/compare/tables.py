@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from benchkit.compare.numbers import digits, number, probability, signed
 from benchkit.errors import printable, some
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ def differences_table(comparison: Comparison) -> Table:
             about = [
                 printable(pair.second),
                 f"{_with_unit(each)} ({each.better})",
-                *map(_number, (each.first, each.second)),
+                *map(number, (each.first, each.second)),
             ]
-            apart = [*map(_signed, (each.value, each.low, each.high)), *map(_p, (each.p, each.adjusted))]
+            apart = [*map(signed, (each.value, each.low, each.high)), *map(probability, (each.p, each.adjusted))]
             rows.append([*about, *apart, verdict(each), str(each.n_items)])
     start = 0 if len(comparison.pairs) > 1 else 1
     stop = -1 if {row[-1] for row in rows} == {str(comparison.n_items)} else len(header)
@@ -45,7 +46,7 @@ def differences_rows(comparison: Comparison) -> Table:
         for each in pair.differences.values():
             numbers = each.first, each.second, each.value, each.low, each.high, each.p, each.adjusted
             about = [printable(pair.first), printable(pair.second), each.metric, each.unit, each.better]
-            rows.append([*about, *map(_digits, numbers), verdict(each), str(each.n_items)])
+            rows.append([*about, *map(digits, numbers), verdict(each), str(each.n_items)])
     return [*header, "verdict", "items"], rows
 
 
@@ -146,7 +147,7 @@ def _about_tests(comparison: Comparison) -> Iterator[str]:
         yield beside(list(aside), "trust p" if comparison.n_tests else "")
     for pair in comparison.pairs:
         tests = [(each.metric, each.mcnemar) for each in pair.differences.values() if each.mcnemar]
-        shown = [f"{name} A {t.only_first}, B {t.only_second}, p {_p(t.p)}" for name, t in tests]
+        shown = [f"{name} A {t.only_first}, B {t.only_second}, p {probability(t.p)}" for name, t in tests]
         if shown:
             yield f"McNemar's exact test, items that are 1 in one alone{_which(comparison, pair)}: {'; '.join(shown)}"
 
@@ -191,19 +192,3 @@ def gate_lines(comparison: Comparison) -> list[str]:
 
 def _with_unit(each: Difference) -> str:
     return f"{each.metric} [{each.unit}]" if each.unit else each.metric
-
-
-def _number(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.4f}"
-
-
-def _signed(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:+.4f}" if round(value, 4) else "0.0000"
-
-
-def _p(value: float | None) -> str:
-    return "<.0001" if value is not None and 0 < value < 5e-5 else _number(value)
-
-
-def _digits(value: float | None) -> str:
-    return "" if value is None else repr(float(value))
