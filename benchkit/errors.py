@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+_BETWEEN = (",", ";", "->", " = ", " and ", '"')  # what stands between names
 LONG = 60  # letters of a cause that is not repeated for every thing
 
 
@@ -72,3 +73,12 @@ def printable(text: object, most: int | None = None) -> str:
     given = str(text) if most is None else str(text)[: 4 * most]
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in given)
     return shown if most is None or len(shown) <= most else f"{shown[: most - 3]}..."
+
+
+def quoted(name: object, most: int | None = None) -> str:
+    """A name among others in a line: printable, and in quotes where it could be read as several, as none or as an arrow."""
+    shown = printable(name, most)
+    if shown and shown == shown.strip() and not any(sign in shown for sign in _BETWEEN):
+        return shown
+    escaped = shown.replace('"', '\\"')
+    return f'"{escaped}"'

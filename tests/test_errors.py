@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchkit.errors import folded, reason, some
+from benchkit.errors import folded, printable, quoted, reason, some
 
 
 def test_a_reason_is_one_line_without_its_full_stop() -> None:
@@ -34,3 +34,14 @@ def test_causes_that_differ_stay_as_they_are() -> None:
     assert folded(["a: short", "b: short", "no name"]) == "a: short; b: short; no name"
     long = "x" * 60
     assert folded([f"a: {long}", f"b: {long}y", long]) == f"a: {long}; b: {long}y; {long}"
+
+
+def test_no_letter_drives_a_terminal_or_turns_text() -> None:
+    letters = [0x1B, 0x9B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF, 0xDCFF]
+    assert all(printable(chr(letter)).isascii() for letter in letters)
+
+
+def test_a_name_that_could_be_read_as_several_or_none_is_in_quotes() -> None:
+    assert [quoted(name) for name in ("a b", "", "a, b", "a -> b", ' "x"', "lr=0.1")] == [
+        "a b", '""', '"a, b"', '"a -> b"', '" \\"x\\""', "lr=0.1"
+    ]  # fmt: skip

@@ -248,3 +248,10 @@ class TestCommand:
         assert "not ranked: first:" in out
         shutil.copytree(other, copied / "results/homography/moved")
         assert "is of retrieval, not of homography" in run(copied, "homography")[2]
+
+    def test_a_level_that_does_not_exist_is_a_paragraph(self, copied: Path, run: Any):
+        change(copied / "results/retrieval/first", level="underground")
+        status, out, err = run(copied, "retrieval")
+        assert status == RunError.status
+        assert "has the level 'underground': there are high, mid, low, geometry" in err
+        assert "not ranked: first: " in out

@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from benchkit.boards.selection import level_of
 from benchkit.errors import BenchkitError, reason
 from benchkit.experiments.experiment import Experiment
 from benchkit.provenance.record import read_record
@@ -43,5 +44,6 @@ def _scored(folder: Path, benchmark: str, apart: dict[str, str]) -> Experiment |
     elif record["scores"] is None:
         apart[folder.name] = "it is not scored: python -m benchkit.eval makes its scores"
     else:
+        level_of(folder, record)
         return Experiment(folder, benchmark)
     return None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from benchkit.conf.find import find_benchmark
-from benchkit.errors import BenchkitError, UsageError
+from benchkit.errors import BenchkitError, RunError, UsageError, printable
 from benchkit.eval.base import LEVELS
 from benchkit.provenance.record import read_record
 from benchkit.store.outputs import Outputs
@@ -61,6 +63,18 @@ def _instance(outputs: Outputs, name: str) -> Instance | None:
             if record is None:
                 continue
             family = str(record["family"])
-            return Instance(LEVELS.index(record["level"]), family, "" if name == family else name)
+            return Instance(level_of(folder, record), family, "" if name == family else name)
         found = Instance(len(LEVELS) - 1, name, "")
     return found
+
+
+def level_of(folder: Path, record: Mapping[str, Any]) -> int:
+    """The number of a record's level in LEVELS.
+
+    Raises:
+        RunError: there is no such level.
+    """
+    if record["level"] not in LEVELS:
+        level = printable(record["level"], 80)
+        raise RunError(f"{folder}/record.json has the level {level!r}: there are {', '.join(LEVELS)}. Export again.")
+    return LEVELS.index(record["level"])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from benchkit.compare.numbers import digits, number
-from benchkit.errors import printable, some
+from benchkit.errors import printable, quoted, some
 from benchkit.experiments.marks import beats_floor, seen_data
 from benchkit.provenance.identity import unequal_fields
 
@@ -123,7 +123,7 @@ def without_flagged(record: Mapping[str, Any]) -> list[str]:
 
 def _some(names: Iterable[str]) -> str:
     """The first few names, printable, and how many more; all of them are in record.json."""
-    return some(map(printable, names), SOME)
+    return some(map(quoted, names), SOME)
 
 
 def render(

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from benchkit.errors import UsageError, printable
+from benchkit.errors import UsageError, quoted
 from benchkit.eval.base import Columns, Metric
 from benchkit.experiments.experiment import Experiment
 from benchkit.metrics.intervals import drawn_together
@@ -32,7 +32,7 @@ class Aligned:
         rows = [{name: row for row, name in enumerate(each.names)} for each in experiments]
         self.names = sorted(set.intersection(*map(set, rows)))
         if not self.names:
-            tags = printable(", ".join(each.tag for each in experiments))
+            tags = ", ".join(quoted(each.tag) for each in experiments)
             raise UsageError(f"{tags} of {experiments[0].benchmark} have no item in common: nothing can be compared.")
         self.alone = [sorted(each.keys() - set(self.names)) for each in rows]
         chosen = [np.array([each[name] for name in self.names]) for each in rows]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchkit.compare.aligned import Aligned
-from benchkit.errors import RunError, UsageError, printable, some
+from benchkit.errors import RunError, UsageError, printable, quoted, some
 from benchkit.experiments.experiment import Experiment, ranked_by, unequal
 
 BY_ITEMS = ("dataset_id", "skipped", "targets")  # fields of the protocol that differ where other items were scored
@@ -70,8 +70,8 @@ def items_said(aligned: Aligned) -> str:
     said = []
     for experiment, names in zip(aligned.experiments, aligned.alone, strict=True):
         if names:
-            shown = some((printable(name, 80) for name in names), NAMES)
-            said.append(f"{printable(experiment.tag)} has {len(names)} that not all have ({shown})")
+            shown = some((quoted(name, 80) for name in names), NAMES)
+            said.append(f"{quoted(experiment.tag)} has {len(names)} that not all have ({shown})")
     return "; ".join(said)
 
 

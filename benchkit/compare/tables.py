@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from benchkit.compare.numbers import digits, number, probability, signed
-from benchkit.errors import printable, some
+from benchkit.errors import printable, quoted, some
 
 if TYPE_CHECKING:
     from benchkit.compare.comparison import Comparison, Pair
@@ -79,8 +79,8 @@ def _share(wins: float, ties: float) -> str:
 
 def head(comparison: Comparison) -> str:
     """Which tags A and B are."""
-    second = printable(comparison.tags[1]) if len(comparison.tags) == 2 else "the tag of the row"
-    return f"{comparison.benchmark}: A is {printable(comparison.tags[0])}, B is {second}"
+    second = quoted(comparison.tags[1]) if len(comparison.tags) == 2 else "the tag of the row"
+    return f"{comparison.benchmark}: A is {quoted(comparison.tags[0])}, B is {second}"
 
 
 def lines(comparison: Comparison) -> list[str]:
@@ -100,8 +100,8 @@ def _about_items(comparison: Comparison) -> Iterator[str]:
     how = "each on its own" if comparison.n_groups is None else f"drawn and swapped as {comparison.n_groups} groups"
     yield f"items: {comparison.n_items} that all tags have, {how}"
     for tag, names in alone.items():
-        shown = some((printable(name, 80) for name in names), NAMES)
-        yield f"left out, as not all tags have them: {len(names)} of {printable(tag)} ({shown})"
+        shown = some((quoted(name, 80) for name in names), NAMES)
+        yield f"left out, as not all tags have them: {len(names)} of {quoted(tag)} ({shown})"
     if alone:
         yield "scores are over the common items, each as it was scored among all items of its own tag"
     for pair in comparison.pairs:
@@ -127,7 +127,7 @@ def beside(metrics: Sequence[str], instead: str) -> str:
 
 def _which(comparison: Comparison, pair: Pair) -> str:
     """Which pair a line is about, where there are several."""
-    return f" (B is {printable(pair.second)})" if len(comparison.pairs) > 1 else ""
+    return f" (B is {quoted(pair.second)})" if len(comparison.pairs) > 1 else ""
 
 
 def _about_tests(comparison: Comparison) -> Iterator[str]:
@@ -138,7 +138,8 @@ def _about_tests(comparison: Comparison) -> Iterator[str]:
             f"p: two-sided, paired permutation ({chance.permutations} swaps of a mean, {chance.set_permutations} of a score of "
             "the whole set; all there are where they are fewer)"
         )
-        yield f"p (Holm): for all {comparison.n_tests} tests shown here; a side is called better where it is below .05"
+        of = "the one test" if comparison.n_tests == 1 else f"all {comparison.n_tests} tests"
+        yield f"p (Holm): for {of} shown here; a side is called better where it is below .05"
     untested = [each.metric for each in found if each.value is not None and each.p is None and each.better != "neither"]
     if untested:
         yield f"no interval and no p, as items do not tell it: {', '.join(dict.fromkeys(untested))}"
@@ -158,7 +159,7 @@ def _about_ranking(comparison: Comparison) -> Iterator[str]:
     places = []
     place = 1
     for group in comparison.groups:
-        places.append(f"{place}. {' = '.join(map(printable, group))}")
+        places.append(f"{place}. {' = '.join(map(quoted, group))}")
         place += len(group)
     yield f"ranking by {comparison.headline}: {'; '.join(places)}"
     yield (
@@ -178,13 +179,13 @@ def _about_flips(comparison: Comparison, pair: Pair) -> Iterator[str]:
 
 
 def _item(item: Item) -> str:
-    return f"{printable(item.name, 80)} {item.first:.3g} -> {item.second:.3g}"
+    return f"{quoted(item.name, 80)} {item.first:.3g} -> {item.second:.3g}"
 
 
 def gate_lines(comparison: Comparison) -> list[str]:
     """How every gate ended, for each pair."""
     return [
-        f"gate {printable(each.gate.text, 200)!r}, B is {printable(each.pair.second)}: "
+        f"gate {printable(each.gate.text, 200)!r}, B is {quoted(each.pair.second)}: "
         + (f"FAILED: {each.failure}" if each.failure else "passed")
         for each in comparison.endings
     ]
