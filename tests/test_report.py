@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import builtins
+import dataclasses
 import io
 import json
 import os
@@ -26,6 +27,7 @@ from benchkit.experiments.experiment import Experiment
 from benchkit.provenance.record import describe_file, read_record, sealed
 from benchkit.report import embed, numbers
 from benchkit.report.chosen import chosen_items
+from benchkit.report.costs import costs_of
 from benchkit.report.items import items_of
 from benchkit.report.making import Wishes, report_text, write_report
 from benchkit.report.markup import Markup, element, joined, picture
@@ -317,9 +319,29 @@ class TestNumbers:
         assert numbers.probability(0.0001) == "< .001"
         assert numbers.probability(None) == "n/a"
         assert numbers.amount(4_652_008) == "4.65 M"
-        assert numbers.amount(999.9) == "1000"
+        assert numbers.amount(999.6) == "1 k"
+        assert numbers.amount(999_600) == "1 M"
+        assert numbers.amount(999.4) == "999"
+        assert numbers.amount(0) == "0"
+        assert numbers.score(-0.00001) == "0.0000"
+        assert numbers.signed(-0.00001) == numbers.signed(0.0) == "0.0000"
+        assert numbers.interval(-0.274, -0.1762) == "\N{MINUS SIGN}0.2740 to \N{MINUS SIGN}0.1762"
         assert numbers.amount(5250, "B") == "5.25 kB"
         assert numbers.amount(None) == "\N{EN DASH}"
+
+
+class TestCosts:
+    def test_one_in_which_no_two_tags_differ_is_left_out(self, outputs: Outputs):
+        (board,) = boards_of(outputs, ["classification"])
+        speeds = (10.0, 20.0, None)
+        rows = [
+            dataclasses.replace(row, params=0, images_per_s=each, bytes_per_item=9)
+            for row, each in zip(board.rows, speeds, strict=True)
+        ]
+        made = costs_of(dataclasses.replace(board, rows=tuple(rows)))
+        assert [each["name"] for each in made["costs"]] == ["images/s"]
+        assert "one machine" in made["costs"][0]["told"]
+        assert costs_of(dataclasses.replace(board, rows=tuple(rows[:1])))["costs"] == []
 
 
 class TestRefusals:

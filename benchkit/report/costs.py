@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from benchkit.report.tables import SPEED
+
 if TYPE_CHECKING:
     from benchkit.boards import Board
 
+TOLD = {"images_per_s": f"images/s: {SPEED}."}  # beside the plot of a cost
+
 
 def costs_of(board: Board) -> dict[str, Any]:
-    """Plain JSON: tags, values with their direction, and of each cost that any tag has its values and Pareto front."""
+    """Plain JSON: tags, values with their direction, and of each cost in which tags differ its values and Pareto front."""
     from benchkit.boards.costs import COSTS, front
 
     columns = {cost: [getattr(row, cost.column) for row in board.rows] for cost in COSTS}
@@ -20,8 +24,8 @@ def costs_of(board: Board) -> dict[str, Any]:
         "tags": [row.tag for row in board.rows],
         "values": [row.value for row in board.rows],
         "costs": [
-            {"name": cost.name, "values": values, "front": front(board, cost)}
+            {"name": cost.name, "told": TOLD.get(cost.column, ""), "values": values, "front": front(board, cost)}
             for cost, values in columns.items()
-            if any(each is not None for each in values)
+            if len({each for each in values if each is not None}) > 1
         ],
     }

@@ -38,7 +38,7 @@ def _table(board: Board, baseline: Row, found: dict[str, Difference], looks: tab
     ]  # fmt: skip
     rows = [_row(tag, each, looks) for tag, each in found.items()]
     score = f" ({numbers.score(baseline.value)}), over the items that both have."
-    said = ["Score minus that of ", tables.swatch(looks[baseline.tag]["colour"]), element("b", baseline.tag), score]
+    said = ["Score minus that of ", tables.swatch(looks[baseline.tag]), element("b", baseline.tag), score]
     shown = tables.table(header, rows, class_="sortable")
     return element("div", tables.protocol_line(board), element("p", *said, class_="caption"), shown)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ SIDE = 190  # pixels: longer side of a map
 DPI = 96
 INCHES = (2.0, 2.3)  # of an item of one view
 WIDE = (4.6, 3.0)  # of more views, or neighbours
+INVALID = "#ff00ff"  # magenta: of pixels in every kind of map
 TELLING = "neighbours"  # the kind that is drawn in place of the first, which would be the same for every experiment
 
 
@@ -30,6 +31,14 @@ class Drawn(NamedTuple):
 
     caption: str
     encoded: bytes
+
+
+class Pictures(NamedTuple):
+    """Of one item: what all experiments share, each one's own, and colour -> what it means in all of them."""
+
+    shared: list[Drawn]
+    own: list[list[Drawn]]
+    key: dict[str, str]
 
 
 class Drawings(contextlib.ExitStack):
@@ -50,26 +59,25 @@ class Drawings(contextlib.ExitStack):
         self._images = Images()
         self._one_truth = len({each.record["data"]["targets"] for each in experiments}) == 1
 
-    def item(self, name: str) -> tuple[list[Drawn], list[list[Drawn]]]:
+    def item(self, name: str) -> Pictures:
         """What all experiments share of an item (image and truth of maps), and the pictures of each, if it has the item."""
-        shared: list[Drawn] = []
-        own: list[list[Drawn]] = []
+        found = Pictures([], [], {})
         for place, experiment in enumerate(self.experiments):
-            made: tuple[list[Drawn], list[Drawn]] = ([], [])
+            own: list[Drawn] = []
             with self._damage.of(experiment):
-                made = self._pictures(place, name)
-            shared = shared or made[0]
-            own.append(made[1])
-        return shared, own
+                shared, own = self._pictures(place, name, found.key)
+                found.shared.extend([] if found.shared else shared)
+            found.own.append(own)
+        return found
 
-    def _pictures(self, place: int, name: str) -> tuple[list[Drawn], list[Drawn]]:
-        """What an experiment shares with the others, and its own; nothing where it has no such item."""
+    def _pictures(self, place: int, name: str, key: dict[str, str]) -> tuple[list[Drawn], list[Drawn]]:
+        """What an experiment shares with the others, and its own; nothing where it has no such item. `key` grows."""
         experiment, item = self.experiments[place], self._item(place, name)
         if item is None:
             return [], []
         if not experiment.family.dense:
             return [], [Drawn("", webp(_drawn(experiment, item)))]
-        panels = _panels(experiment, item)
+        panels = _panels(experiment, item, key)
         known = panels[:-2] if self._one_truth else []
         return [_encoded(panel) for panel in known], [_encoded(panel) for panel in panels[len(known) :]]
 
@@ -87,13 +95,31 @@ class Drawings(contextlib.ExitStack):
         return item_of(files, name, self._images.of(experiment))
 
 
-def _panels(experiment: Experiment, item: Item) -> list[Panel]:
-    from benchkit.viz.panels import panels
+def _panels(experiment: Experiment, item: Item, key: dict[str, str]) -> list[Panel]:
+    """Of a map; `key` grows by what its colours mean."""
+    from benchkit.viz.panels import panels, present_in
 
     family, field = experiment.family, experiment.family.needs[0]
     given = item.prediction[field], item.target[field], item.target["meta"]
     predicted, truth, meta = family.pictured(*given, item.said)
+    key |= _classes(present_in(field, predicted, truth, meta), meta)
+    key.setdefault(INVALID, "invalid: nothing known, or ignored")
     return panels(field, predicted, truth, meta, item.framed((truth.shape[0], truth.shape[1])))
+
+
+def _classes(present: Sequence[int], meta: Mapping[str, Any]) -> dict[str, str]:
+    """Colour -> name of the classes in a mask, and of right and wrong pixels; nothing of other maps."""
+    from benchkit.viz import maps, panels
+
+    if not present:
+        return {}
+    colours = maps.class_colours(len(meta["classes"]))
+    errors = {_hex(panels.RIGHT): "right", _hex(panels.WRONG): "wrong"}
+    return {**{_hex(colours[k]): str(meta["classes"][k]) for k in present[: panels.NAMED]}, **errors}
+
+
+def _hex(colour: np.ndarray) -> str:
+    return "#" + "".join(f"{int(each):02x}" for each in colour)
 
 
 def _drawn(experiment: Experiment, item: Item) -> np.ndarray:
@@ -139,4 +165,4 @@ def trimmed(picture: np.ndarray, margin: int = 4) -> np.ndarray:
 def _encoded(panel: Panel) -> Drawn:
     scale = panel.scale
     said = f"{panel.name}: {scale.low:.3g} to {scale.high:.3g} {scale.unit}".rstrip() if scale else panel.name
-    return Drawn(said, webp(panel.picture, SIDE))
+    return Drawn(f"{said}: {panel.note}" if panel.note else said, webp(panel.picture, SIDE))

@@ -10,11 +10,18 @@ from typing import Any
 
 from benchkit.errors import UsageError
 
-# Hues that hold on white and on black, apart for most colour-blind eyes; a marker of its own tells those apart that repeat.
+# Hues that hold on white and on black, apart for most colour-blind eyes; another marker tells those apart that repeat.
 COLOURS = (
     "#3b82d6", "#e8762d", "#2ca58d", "#d1495b", "#9467bd", "#b8860b", "#17a2b8", "#c2569b", "#6b8e23", "#8c6d5a",
 )  # fmt: skip
-MARKERS = ("circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "star", "plus", "cross", "asterisk")
+MARKERS = (
+    "circle",
+    "square",
+    "triangle",
+    "diamond",
+    "inverted_triangle",
+    "hex",
+)  # the page's style has each as a swatch
 HEIGHT = 420  # pixels
 _IDENTIFIER = re.compile(r'"(p\d+)"')
 
@@ -40,7 +47,7 @@ def script() -> str:
 def look_of(tags: Sequence[str]) -> dict[str, dict[str, str]]:
     """Colour and marker of each tag."""
     return {
-        tag: {"colour": COLOURS[place % len(COLOURS)], "marker": MARKERS[(place + place // 10) % len(MARKERS)]}
+        tag: {"colour": COLOURS[place % len(COLOURS)], "marker": MARKERS[place // len(COLOURS) % len(MARKERS)]}
         for place, tag in enumerate(tags)
     }
 
@@ -84,8 +91,12 @@ def scatter(looks: Sequence[dict[str, str]], size: float = 7) -> dict[str, Any]:
     plot.scatter(
         "x", "y", source=same, size=size + 7, fill_alpha=0, line_color="#888888", line_width=2, name="same-rings"
     )
-    names = ColumnDataSource({"x": [], "y": [], "text": []}, name="names")
-    plot.text("x", "y", "text", source=names, x_offset=13, y_offset=4, text_font_size="11px", name="names-shown")
+    names = ColumnDataSource({name: [] for name in ("x", "y", "text", "align", "right", "down")}, name="names")
+    text = plot.text(
+        "x", "y", "text", source=names, text_align="align", x_offset="right", y_offset="down", text_font_size="11px",
+        text_baseline="middle", name="names-shown",
+    )  # fmt: skip
+    text.glyph.background_fill_alpha = 0.75
     return _renumbered(json_item(plot))
 
 

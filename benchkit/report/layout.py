@@ -81,8 +81,9 @@ def boards_part(boards: Sequence[Board], looks: tables.Looks) -> Markup:
     for level, group in groupby(boards, key=lambda board: board.level):
         parts += [element("p", LEVELS.get(level, level), class_="level"), *(_board(each, looks) for each in group)]
     note = _caption(
-        "Values with their 95 % interval beside the floor (dotted), the score of an answer that looks at no image. Rows share a "
-        "place where none is significantly worse than the best of them: paired test, corrected for all pairs of a board."
+        "Values with their 95 % interval (drawn as a line) beside the floor (dotted), the score of an answer that looks at no "
+        "image. Rows share a place where none is significantly worse than the best of them: paired test, corrected for all "
+        "pairs of a board."
     )
     return element("section", element("h2", "Boards"), note, *parts, id="boards")
 
@@ -93,6 +94,8 @@ def _board(board: Board, looks: tables.Looks) -> Markup:
     parts += [tables.protocol_line(board), tables.board_table(board, looks) if board.rows else None]
     if board.untested:
         parts.append(_caption(f"Places by the score alone: {board.untested}."))
+    if any(row.images_per_s is not None for row in board.rows):
+        parts.append(_caption(f"images/s: {tables.SPEED}."))
     devices = dict.fromkeys(row.device for row in board.rows if row.images_per_s is not None)
     if len(devices) > 1:
         parts.append(_caption(f"images/s are of different devices, and not to be compared: {'; '.join(devices)}."))
@@ -110,16 +113,19 @@ def overview_part(boards: Sequence[Board], looks: tables.Looks) -> Markup:
     return element("section", element("h2", "All benchmarks by tag"), card, id="overview")
 
 
-def cost_part() -> Markup:
-    """Room for the plot of score against cost."""
+def cost_part(known: bool) -> Markup:
+    """Room for the plot of score against cost; `known`: whether there is a board whose tags differ in one."""
+    heading = element("h2", "Score against cost")
+    if not known:
+        same = _caption("No two tags of a board differ in parameters, images/s or the size of their features.")
+        return element("section", heading, element("div", same, class_="card"), id="cost")
     choices = [_choice("board", "cost-board"), _choice("cost", "cost-kind")]
     choices.append(element("button", "whole plot", type="button", class_="whole", title="after a zoom"))
     said = "Ringed and joined: tags that no other beats in both score and cost (Pareto front)."
     parts = [element("div", *choices, class_="controls"), element("div", class_="plot")]
     parts += [element("p", class_="caption cost-told", aria_live="polite"), _caption(said)]
-    return element(
-        "section", element("h2", "Score against cost"), element("div", *parts, class_="card", id="costs"), id="cost"
-    )
+    parts.append(element("p", class_="caption cost-note"))
+    return element("section", heading, element("div", *parts, class_="card", id="costs"), id="cost")
 
 
 def _choice(name: str, class_: str) -> Markup:

@@ -86,8 +86,9 @@ def report_text(
     tags = list(dict.fromkeys(tag for section in sections for tag in section.tags))
     _check(wishes, tags)
     looks = figures.look_of(tags)
-    parts = [layout.boards_part(boards, looks), layout.overview_part(boards, looks), layout.cost_part()]
-    blocks = {"looks": looks, "costs": [costs_of(board) for board in boards if board.rows]}
+    costs = [found for board in boards if (found := costs_of(board))["costs"]]
+    parts = [layout.boards_part(boards, looks), layout.overview_part(boards, looks), layout.cost_part(bool(costs))]
+    blocks: dict[str, Any] = {"looks": looks, "costs": costs}
     blocks |= {"cost-figure": figures.scatter(list(looks.values()), size=11), **_items(sections, looks, wishes, damage)}
     parts.append(element("h2", "Benchmarks"))
     for number, section in enumerate(sections):
@@ -135,6 +136,7 @@ def _items(sections: Sequence[Section], looks: Any, wishes: Wishes, damage: Dama
             "thumbs": thumbs.of(section.experiments, section.joined.names, damage),
             "flips": flips_of(section, wishes.flips),
             "figure": list(plots).index(own),
+            "legend": section.experiments[0].family.legend(),
         }
     blocks |= {"figures": list(plots.values()), "thumbs": thumbs.addresses()}
     room = max(ROOM - sum(map(len, blocks["thumbs"])), LEAST)

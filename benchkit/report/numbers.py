@@ -9,26 +9,31 @@ def score(value: float | None) -> str:
     """Four places after the point as everywhere, fewer of large numbers; n/a where undefined."""
     if value is None:
         return "n/a"
-    return (f"{value:.4f}" if abs(value) < 100 else f"{value:.1f}").replace("-", "\N{MINUS SIGN}")
+    return _minus(f"{value:.4f}" if abs(value) < 100 else f"{value:.1f}")
 
 
 def signed(value: float | None) -> str:
     """A difference with its sign, and a real minus."""
-    return "n/a" if value is None else f"{value:+.4f}".replace("-", "\N{MINUS SIGN}")
+    return "n/a" if value is None else _minus(f"{value:+.4f}")
+
+
+def _minus(shown: str) -> str:
+    """A real minus; what is 0 as it is shown has no sign."""
+    return shown.replace("-", "\N{MINUS SIGN}") if float(shown) else shown.lstrip("+-")
 
 
 def interval(low: float | None, high: float | None, show=score) -> str:  # type: ignore[no-untyped-def]
     """Both ends, or nothing where there is none."""
-    return "" if low is None or high is None else f"{show(low)} \N{EN DASH} {show(high)}"
+    return "" if low is None or high is None else f"{show(low)} to {show(high)}"
 
 
 def amount(value: float | None, unit: str = "") -> str:
     """Three digits and a thousands letter: 4.65 M; a dash where nothing is known."""
     if value is None:
         return "\N{EN DASH}"
-    step, letter = next(((step, letter) for step, letter in _STEPS if abs(value) >= step), (1.0, ""))
-    shown = f"{value / step:.3g}" if abs(value) / step < 999.5 else f"{value / step:.0f}"
-    return f"{shown} {letter}{unit}".rstrip()
+    rounded = float(f"{value:.3g}")
+    step, letter = next(((step, letter) for step, letter in _STEPS if abs(rounded) >= step), (1.0, ""))
+    return f"{rounded / step:.15g} {letter}{unit}".rstrip()
 
 
 def probability(p: float | None) -> str:

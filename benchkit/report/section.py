@@ -92,8 +92,8 @@ def sections_of(boards: Sequence[Board]) -> list[Section]:
 def pictures_of(
     section: Section, most: int, room: int, told: Callable[[], None], damage: Damage
 ) -> tuple[dict[str, Any], int]:
-    """Pictures of chosen items by their row, as `data:` addresses: `shared` of all experiments, and each one's `own`; and how
-    many characters they take.
+    """Pictures of chosen items by their row, as `data:` addresses: `shared` of all experiments, each one's `own`, and the
+    `key` to their colours; and how many characters they take.
 
     Args:
         most: so many items at most.
@@ -105,8 +105,9 @@ def pictures_of(
     taken = 0
     with Drawings(section.experiments, damage) as drawings:
         for name in section.chosen[:most]:
-            shared, own = drawings.item(name)
-            made = {"shared": _addresses(shared), "own": [_addresses(each) for each in own]}
+            drawn = drawings.item(name)
+            own = [_addresses(each) for each in drawn.own]
+            made = {"shared": _addresses(drawn.shared), "own": own, "key": list(drawn.key.items())}
             told()
             if taken + _size(made) > room:
                 break

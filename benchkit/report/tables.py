@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from benchkit.boards import Board, Row
     from benchkit.boards.grid import Column
 
-Looks = Mapping[str, Mapping[str, str]]
+Look = Mapping[str, str]
+Looks = Mapping[str, Look]
 ARROWS = {"higher": " \N{UPWARDS ARROW}", "lower": " \N{DOWNWARDS ARROW}"}  # which way is better
+SPEED = "as exported: one machine, its load that day"  # what images/s are
 WIDE = 130  # units of the little picture of an interval
 
 
@@ -42,17 +44,24 @@ def cell(text: str, value: float | None = None, *, numeric: bool = True, class_:
 
 def named(tag: str, looks: Looks) -> Markup:
     """The first cell of a row: a tag with its colour."""
-    return element("th", tagged(tag, looks[tag]["colour"]), scope="row")
+    return element("th", tagged(tag, looks[tag]), scope="row")
 
 
-def tagged(tag: str, colour: str) -> Markup:
-    """A tag beside a dot of its colour."""
-    return element("span", swatch(colour), element("span", tag), class_="tag")
+def tagged(tag: str, look: Look) -> Markup:
+    """A tag beside its marker."""
+    return element("span", swatch(look), element("span", tag), class_="tag")
 
 
-def swatch(colour: str) -> Markup:
-    """A dot of a tag's colour."""
-    return element("i", class_="swatch", style=f"background:{colour}", aria_hidden="true")
+def swatch(look: Look) -> Markup:
+    """The marker of a tag in plots, in its colour."""
+    style = f"background:{look['colour']}"
+    return element("i", class_=f"swatch {look['marker']}", style=style, aria_hidden="true")
+
+
+def shortened(text: str, most: int = 34) -> str:
+    """A long name without its middle: beginnings and ends tell names apart."""
+    ends = most - 1
+    return text if len(text) <= most else f"{text[: -(-ends // 2)]}\N{HORIZONTAL ELLIPSIS}{text[-(ends // 2) :]}"
 
 
 def board_table(board: Board, looks: Looks) -> Markup:
@@ -62,14 +71,20 @@ def board_table(board: Board, looks: Looks) -> Markup:
     ceilings = any(row.ceiling is not None for row in board.rows)
     header = [
         head("tag"), head("place", numeric=True), head(metric, numeric=True, told=direction),
-        head("95 % interval", numeric=True), element("th", "", class_="drawn"), head("floor", numeric=True),
-        *[head("ceiling", numeric=True)] * ceilings, head("parameters", numeric=True), head("images/s", numeric=True),
+        head("95 % interval", numeric=True), _drawn_head(), head("floor", numeric=True),
+        *[head("ceiling", numeric=True)] * ceilings, head("parameters", numeric=True),
+        head("images/s", numeric=True, told=f"forward, {SPEED}"),
         head("per item", numeric=True, told="bytes of features on disk"), head("head"), head("marks"),
     ]  # fmt: skip
     ends, shared = _span(board.rows), shared_marks(board)
     return table(
         header, [_board_row(row, looks, ceilings, ends, shared) for row in board.rows], class_="board sortable"
     )
+
+
+def _drawn_head() -> Markup:
+    said = "dot: score, line: 95 % interval, dotted: floor"
+    return element("th", "drawn", scope="col", class_="drawn", title=said)
 
 
 def shared_marks(board: Board) -> list[str]:
@@ -134,7 +149,8 @@ def heat_map(boards: Sequence[Board], looks: Looks) -> Markup:
     grid = grid_of(boards)
     header = [element("th", "benchmark", scope="col")]
     for tag in grid.tags:
-        header.append(element("th", element("span", swatch(looks[tag]["colour"]), tag), scope="col", class_="upright"))
+        name = element("span", swatch(looks[tag]), shortened(tag))
+        header.append(element("th", name, scope="col", class_="upright", title=tag))
     return table(header, [_heat_row(column, grid.tags) for column in grid.columns], class_="heat")
 
 

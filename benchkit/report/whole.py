@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ from benchkit.errors import printable
 from benchkit.report.damage import Damage
 from benchkit.report.drawn import legible, rendered, trimmed
 from benchkit.report.embed import webp
+from benchkit.report.figures import COLOURS
 
 if TYPE_CHECKING:
     from benchkit.experiments.experiment import Experiment
@@ -45,7 +47,8 @@ def whole_pictures(experiments: Sequence[Experiment], colours: Sequence[str], da
         with damage.of(each):
             for name, draw in plots(each).items():
                 if name not in joint:
-                    yield Whole(_words(name), printable(each.tag), _drawn(draw, [colour]))
+                    others = (other for other in COLOURS if other != colour)
+                    yield Whole(_words(name), printable(each.tag), _drawn(draw, [colour, *others]))
 
 
 def _words(name: str) -> str:
@@ -63,5 +66,7 @@ def _drawn(draw: Draw, colours: Sequence[str]) -> bytes:
         draw(figure)
     legible(figure)
     figure.set_dpi(DPI)
-    figure.tight_layout()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # names of tags and classes are in any script
+        figure.tight_layout()
     return webp(trimmed(rendered(figure)), quality=None)

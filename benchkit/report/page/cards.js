@@ -41,7 +41,14 @@ class Cards {
     if (!found) return null;
     const shared = found.shared.length ? [this.shots("all", null, found.shared)] : [];
     const own = found.own.flatMap((shots, tag) => (shots.length ? [this.shots(this.items.tags[tag], this.looks[this.items.tags[tag]], shots)] : []));
-    return make("div", { className: "strip" }, ...shared, ...own);
+    return make("div", {}, make("div", { className: "strip" }, ...shared, ...own), this.key(found.key));
+  }
+
+  // what colours mean in the pictures of an item
+  key(colours) {
+    const known = colours.map(([colour, name]) => make("span", { className: "tag" }, swatch({ colour, marker: "square" }), make("span", {}, name)));
+    const said = this.items.legend ? [make("span", {}, this.items.legend)] : [];
+    return known.length + said.length ? make("p", { className: "caption key" }, ...said, ...known) : null;
   }
 
   shots(name, look, shots) {

@@ -1,6 +1,8 @@
 // Score against cost of the tags of one board, and the line of those that no other beats in both.
 const NAMED = 8; // tags that all have their name beside them; of more only those on the front
-const LETTER = 6; // pixels
+const LINE = 15; // pixels
+const BESIDE = 13; // pixels from a point to its name
+const LONGEST = 40; // letters
 
 class Costs {
   constructor(box, boards, looks) {
@@ -15,6 +17,7 @@ class Costs {
     this.selects.cost.addEventListener("change", () => this.draw());
     this.box.querySelector(".whole").addEventListener("click", () => this.plot.whole());
     this.plot.figure.on_event("mousemove", (event) => this.over(event));
+    this.plot.resized = () => this.name();
     this.offer();
   }
 
@@ -47,19 +50,37 @@ class Costs {
     const front = cost.front.map((row) => [place(cost.values[row]), board.values[row]]);
     this.plot.put("same", { x: front.map((p) => p[0]), y: front.map((p) => p[1]) });
     const told = known.filter((each) => known.length <= NAMED || cost.front.includes(each.row));
-    const texts = told.map((each) => shortened(each.tag));
-    this.plot.put("names", { x: told.map((each) => place(each.cost)), y: told.map((each) => each.value), text: texts });
     this.plot.axis("x", cost.name, (start, end) => (logarithmic ? powers(start, end) : rounds(start, end)));
     this.plot.axis("y", `${board.metric}${{ higher: " \u2191", lower: " \u2193" }[board.better] || ""}`, null);
-    const width = place(Math.max(...costs)) - place(Math.min(...costs));
-    const share = Math.min(0.5, (LETTER * Math.max(...texts.map((text) => text.length)) + 24) / this.plot.figure.inner_width);
-    this.plot.span("x", place(Math.min(...costs)), place(Math.max(...costs)) + (width * share) / (1 - share));
+    this.plot.span("x", place(Math.min(...costs)), place(Math.max(...costs)));
     this.plot.span("y", Math.min(...known.map((each) => each.value)), Math.max(...known.map((each) => each.value)));
+    this.told = told.map((each) => [place(each.cost), each.value, each.tag]);
+    this.name();
+    this.box.querySelector(".cost-note").textContent = cost.told;
   }
-}
 
-function shortened(text) {
-  return text.length > 28 ? `${text.slice(0, 27)}\u2026` : text;
+  // names on the side of their points that has more room, as long as fits there, and not on each other
+  name() {
+    const { inner_width: width, inner_height: height } = this.plot.figure;
+    const share = (way, value) => (value - this.plot.ends[way][0]) / (this.plot.ends[way][1] - this.plot.ends[way][0]);
+    const taken = [];
+    const made = (this.told || []).map(([x, y, tag]) => ({ x, y, tag, across: share("x", x) * width, from: (1 - share("y", y)) * height }));
+    for (const each of made.sort((one, other) => one.from - other.from)) {
+      each.left = each.across > width / 2;
+      const room = (each.left ? each.across : width - each.across) - BESIDE - 4;
+      each.text = shortened(each.tag, Math.min(LONGEST, Math.floor(room / LETTER)));
+      const start = each.left ? each.across - BESIDE - each.text.length * LETTER : each.across + BESIDE;
+      const box = { start, end: start + each.text.length * LETTER, at: each.from };
+      for (const other of taken) if (box.start < other.end && other.start < box.end && box.at - other.at < LINE) box.at = Math.max(box.at, other.at + LINE);
+      each.down = box.at - each.from;
+      taken.push(box);
+    }
+    const column = (get) => made.map(get);
+    this.plot.put("names", {
+      x: column((each) => each.x), y: column((each) => each.y), text: column((each) => each.text), down: column((each) => each.down),
+      align: column((each) => (each.left ? "right" : "left")), right: column((each) => (each.left ? -BESIDE : BESIDE)),
+    });
+  }
 }
 
 // 1, 2 and 5 times powers of ten that lie between two logarithms

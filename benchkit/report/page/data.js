@@ -12,6 +12,7 @@ class Items {
     this.names = raw.items;
     this.columns = raw.columns;
     this.thumbs = raw.thumbs;
+    this.legend = raw.legend;
     this.present = new Uint8Array(bytesOf(raw.present));
     this.scores = new Float32Array(bytesOf(raw.scores));
     this.categories = raw.categories.map((each) => ({ ...each, codes: new Int32Array(bytesOf(each.codes)) }));
@@ -26,19 +27,6 @@ class Items {
     return this.scores[(column * this.tags.length + tag) * this.names.length + item];
   }
 
-  // Few distinct values lie on top of each other: the gap between them, or 0 where there are many
-  gap(column) {
-    const seen = new Set();
-    const size = this.tags.length * this.names.length;
-    for (let i = column * size; i < (column + 1) * size; i++) {
-      if (Number.isFinite(this.scores[i])) seen.add(this.scores[i]);
-      if (seen.size > 12) return 0;
-    }
-    const known = [...seen].sort((a, b) => a - b);
-    const gaps = known.slice(1).map((value, i) => value - known[i]);
-    return gaps.length ? Math.min(...gaps) : 0;
-  }
-
   shown(column, tag, item) {
     return this.has(tag, item) ? number(this.score(column, tag, item)) : "\u2013";
   }
@@ -48,15 +36,23 @@ function number(value) {
   if (!Number.isFinite(value)) return "n/a";
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "\u2212");
   const digits = Math.abs(value) < 100 ? value.toFixed(4) : value.toFixed(1);
-  return digits.replace("-", "\u2212");
+  return Number(digits) === 0 ? digits.replace("-", "") : digits.replace("-", "\u2212"); // what is shown as 0 has no sign
 }
 
 function signed(value) {
-  return (value > 0 ? "+" : "") + number(value);
+  const shown = number(value);
+  return (value > 0 && Number(shown) !== 0 ? "+" : "") + shown;
 }
 
 function amount(value) {
   const steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
-  const [step, letter] = steps.find(([size]) => Math.abs(value) >= size) || [1, ""];
-  return `${Number((value / step).toPrecision(3))}${letter && " " + letter}`;
+  const rounded = Number(value.toPrecision(3));
+  const [step, letter] = steps.find(([size]) => Math.abs(rounded) >= size) || [1, ""];
+  return `${Number((rounded / step).toPrecision(15))}${letter && " " + letter}`;
+}
+
+// a long name without its middle: beginnings and ends tell names apart
+function shortened(text, most) {
+  const ends = Math.max(2, most - 1);
+  return text.length <= most ? text : `${text.slice(0, Math.ceil(ends / 2))}\u2026${text.slice(text.length - Math.floor(ends / 2))}`;
 }

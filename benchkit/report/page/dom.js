@@ -14,7 +14,7 @@ function fill(select, options, chosen) {
 }
 
 function swatch(look) {
-  const dot = make("i", { className: "swatch" });
+  const dot = make("i", { className: `swatch ${look.marker}` });
   dot.style.background = look.colour;
   return dot;
 }

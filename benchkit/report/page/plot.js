@@ -1,5 +1,7 @@
 // A plot that Bokeh draws on canvas: its models by name, colours of the page, ticks of our own, and what is near the pointer.
 const NEAR = 14; // pixels
+const LETTER = 6.5; // pixels of one in labels, about
+const TURNED = 0.9; // radians: labels that do not fit side by side
 const PLOTS = new Set();
 
 class Plot {
@@ -16,12 +18,17 @@ class Plot {
     this.document = model;
     this.figure = model.get_model_by_name("plot");
     this.makers = { x: null, y: null };
+    this.resized = () => {};
     this.ends = { x: [0, 1], y: [0, 1] };
     this.figure.on_event("doubletap", () => this.whole());
     if (matchMedia("(pointer: coarse)").matches) this.leaveTouches();
     for (const way of ["x", "y"]) {
       this.figure[`${way}_range`].change.connect(() => this.retick(way));
     }
+    this.figure.properties.inner_width.change.connect(() => {
+      this.retick("x");
+      this.resized();
+    });
   }
 
   // a finger that moves over a plot scrolls the page
@@ -60,8 +67,7 @@ class Plot {
     this.makers[way] = maker;
     axis.axis_label = plain(label);
     if (!maker) {
-      axis.ticker = new (Bokeh.Models.get("BasicTicker"))();
-      axis.major_label_overrides = new Map();
+      axis.setv({ ticker: new (Bokeh.Models.get("BasicTicker"))(), major_label_overrides: new Map(), major_label_orientation: "horizontal" });
     }
   }
 
@@ -74,7 +80,14 @@ class Plot {
     axis.setv({
       ticker: new (Bokeh.Models.get("FixedTicker"))({ ticks: ticks.map(([place]) => place) }),
       major_label_overrides: new Map(ticks.map(([place, text]) => [place, plain(text)])),
+      major_label_orientation: way === "x" && this.crowded(ticks) ? TURNED : "horizontal",
     });
+  }
+
+  // whether labels of the x axis would touch if they lay
+  crowded(ticks) {
+    const longest = Math.max(0, ...ticks.map(([, text]) => text.length));
+    return ticks.length * (longest + 2) * LETTER > this.figure.inner_width;
   }
 
   // the nearest of [x, y, ...rest] to a place of the plot, within some pixels; null where there is none
@@ -103,7 +116,7 @@ class Plot {
       this.document.get_model_by_name(`${way}-grid`).grid_line_color = line;
     }
     for (const name of ["same-line", "same-rings"]) this.document.get_model_by_name(name).glyph.line_color = text;
-    this.document.get_model_by_name("names-shown").glyph.text_color = text;
+    this.document.get_model_by_name("names-shown").glyph.setv({ text_color: text, background_fill_color: card });
   }
 }
 

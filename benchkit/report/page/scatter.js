@@ -25,19 +25,19 @@ class Scatter {
     this.draw();
   }
 
-  // {value(tag, item), label, ticks, gap} of one axis
+  // {value(tag, item), label, ticks, room} of one axis; room: how far equal values may be spread along it, never where it shows a score
   axis(chosen) {
     const [kind, place] = chosen.split(":");
     if (kind === "score") {
       const column = Number(place);
-      return { value: (tag, item) => this.items.score(column, tag, item), label: titled(this.items.columns[column]), gap: this.items.gap(column), ticks: null };
+      return { value: (tag, item) => this.items.score(column, tag, item), label: titled(this.items.columns[column]), room: 0, ticks: null };
     }
     if (kind === "category") {
       const { codes, labels, name } = this.items.categories[Number(place)];
-      return { value: (tag, item) => codes[item], label: name, gap: 1, ticks: (start, end) => named(labels, start, end), labels };
+      return { value: (tag, item) => codes[item], label: name, room: 1, ticks: (start, end) => named(labels, start, end) };
     }
     const rank = this.ranks();
-    return { value: (tag, item) => rank[item], label: "items, by mean score", gap: 0, ticks: null };
+    return { value: (tag, item) => rank[item], label: "items, by mean score", room: 1, ticks: null };
   }
 
   // the place of each item by its mean over experiments in the score that is shown; without one, by name
@@ -73,8 +73,8 @@ class Scatter {
     const points = [];
     for (let item = 0; item < this.items.names.length; item++) {
       if (!this.items.has(tag, item)) continue;
-      const x = axes.x.value(tag, item) + this.aside(axes.x, tag, item, 0);
-      const y = axes.y.value(tag, item) + this.aside(axes.y, tag, item, 0.5);
+      const x = axes.x.value(tag, item) + this.aside(axes.x, this.controls.x, tag, item, 0);
+      const y = axes.y.value(tag, item) + this.aside(axes.y, this.controls.y, tag, item, 0.5);
       if (!Number.isFinite(x) || !Number.isFinite(y)) continue;
       points.push([x, y, item, tag]);
       ends.x = [Math.min(ends.x[0], x), Math.max(ends.x[1], x)];
@@ -83,12 +83,12 @@ class Scatter {
     return points;
   }
 
-  // how far a point is moved, so that equal ones can be told apart: the same each time
-  aside(axis, tag, item, shift) {
-    if (!axis.gap || !this.controls.spread.checked) return 0;
+  // how far a point is moved, so that equal ones can be told apart: a lane for each tag, and in it a place that is the same each time
+  aside(axis, control, tag, item, shift) {
+    if (!axis.room || !this.controls.spread.checked) return 0;
     const lane = (tag + 0.5) / this.items.tags.length - 0.5;
-    const within = ((item * TAU + shift) % 1) - 0.5;
-    return axis.gap * 0.7 * (lane + within / this.items.tags.length);
+    const within = control.value === INDEX ? 0 : ((item * TAU + shift) % 1) - 0.5;
+    return axis.room * 0.7 * (lane + within / this.items.tags.length);
   }
 
   // mean over the items, of each category where x is one, as dashes
@@ -154,6 +154,6 @@ function named(labels, start, end) {
   const [first, last] = [Math.max(0, Math.ceil(start)), Math.min(labels.length - 1, Math.floor(end))];
   const step = Math.max(1, Math.ceil((last - first + 1) / 24));
   const ticks = [];
-  for (let code = first; code <= last; code += step) ticks.push([code, labels[code] || "(none)"]);
+  for (let code = first; code <= last; code += step) ticks.push([code, shortened(labels[code] || "(none)", 24)]);
   return ticks;
 }
