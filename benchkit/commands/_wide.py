@@ -53,11 +53,12 @@ def _cell(column: Column, tag: str, style: str, percent: bool, baseline: str | N
     if row is None:
         return ""
     found = row.differences.get(column.metric)
-    plain = baseline is None or tag == baseline  # the baseline's own row holds its scores
+    if style == "csv" and baseline:  # the baseline's own row is empty: a column holds numbers of one kind
+        return digits(None if found is None else found.value)
     if style == "csv":
-        return digits(column.value(tag) if plain else None if found is None else found.value)
+        return digits(column.value(tag))
     mark = "" if tag in column.first else OTHER
-    if plain:
+    if baseline is None or tag == baseline:
         return shown(column.value(tag), row.scores[column.metric], percent) + mark
     return ("n/a" if found is None else difference(row, column.metric, percent)) + mark
 
@@ -72,9 +73,10 @@ def _remarks(
             "compared. Without --wide there is a board for each protocol."
         )
     if baseline:
-        said.append(
-            f"differences to {printable(baseline, MOST)}, whose row holds its scores; *: p < .05 after Holm's correction"
+        own = (
+            "whose row is empty" if style == "csv" else "whose row holds its scores; *: p < .05 after Holm's correction"
         )
+        said.append(f"differences to {printable(baseline, MOST)}, {own}")
     if style in BOLD and any(column.best() for column in columns):
         said.append("bold: the best of a column; of a benchmark's first metric all that are not significantly worse")
     generated = [board.benchmark for board in boards if any("generated images" in row.marks for row in board.rows)]
