@@ -15,7 +15,7 @@ from benchkit.viz.neighbours import shortened
 if TYPE_CHECKING:
     from benchkit.experiments.joined import Joined
 
-TAG = 40  # letters of a tag in the name of an axis
+TAG = 30  # letters of a tag in the name of an axis
 JITTER = 0.36  # how far points are moved about the place of their category or item, at most
 SPREAD = 0.4  # of an experiment's share of that room, how far by the item's name
 

@@ -24,7 +24,7 @@ WIDE = 1.4  # width over height of a picture that has no shape of its own
 TEXT = 0.42  # of a cell's width, for scores as text
 NARROW = 2.5  # inches of a cell with text, at least: families write about their pictures too
 CAPTION = 13.0  # letters of a caption in an inch
-TAG = 20  # letters of another experiment's tag in it
+TAG, OTHER = 60, 20  # letters of a tag in it, and of the one that it is compared with
 POINTS = (4.0, 8.0)  # size of their letters
 
 
@@ -93,11 +93,11 @@ class ItemFrame:
         first = self.joined.experiments[0]
         wanted = (view.y, view.x, first.family.order(first.item_scores)[0], *self.joined.columns)
         column = next((each for each in wanted if each in self.joined.columns), None)
-        tag = printable(self.joined.tags[row])
+        tag = shortened(printable(self.joined.tags[row]), TAG)
         if column is None:
             return tag
         scores = self.joined.scores(column)[:, self.joined.position[self.item]]
-        other = shortened(printable(self.joined.tags[0]), TAG)
+        other = shortened(printable(self.joined.tags[0]), OTHER)
         against = f" ({_difference(scores[row], scores[0])} against {other})"
         return f"{tag}: {printable(column)} {number(scores[row])}{against if view.diff_only and row else ''}"
 

@@ -11,6 +11,7 @@ import numpy as np
 from benchkit.errors import printable
 from benchkit.inspect.axis import JITTER, Axis, axis_of, category_means, lanes
 from benchkit.inspect.view import ORDERS, View
+from benchkit.viz.neighbours import shortened
 from benchkit.viz.pairs import wrapped
 
 if TYPE_CHECKING:
@@ -20,11 +21,12 @@ SIZE = (11.0, 6.5)  # inches
 NAMED, LETTERS = 40, 18  # labels along an axis, and letters of one
 LETTER, LINE = 0.07, 0.12  # inches of a letter of a label, and of a label's height
 HELP = 13  # letters of the help in an inch
+TAG = 60  # letters of a tag in the legend
 BETWEEN = 5  # pixels about a line of the legend that belong to it
 HIDDEN = "0.75"  # grey of hidden experiments in the legend
 MARKS: dict[str, dict[str, Any]] = {  # how items are marked: those that a search found, selected ones, those in frames
     "found": {"marker": "o", "markersize": 9, "label": "holds what was searched for"},
-    "selected": {"marker": "s", "markersize": 6.5, "label": "selected"},
+    "selected": {"marker": "s", "markersize": 7.5, "label": "selected"},
     "open": {"marker": "D", "markersize": 9, "label": "in a frame"},
 }
 OUTLINE = (("white", 2.8), ("black", 1.0))  # colours and widths: no experiment's, and to be seen on every one's
@@ -130,7 +132,7 @@ class Scatter:
         across = self._lane(row, len(by_label))
         along = np.repeat(by_label, 3)
         line = (across, along) if which else (along, across)
-        for edge, width in (("black", 2.4), (colour, 1.2)):  # to be seen over points of the same colour, and hide none
+        for edge, width in (("black", 2.8), (colour, 1.5)):  # to be seen over points of the same colour, and hide none
             self.axes.plot(*line, color=edge, linewidth=width, solid_capstyle="butt", zorder=3)
 
     def _lane(self, row: int, labels: int) -> np.ndarray:
@@ -197,7 +199,7 @@ class Scatter:
         """The tag, and the mean of what is drawn of it."""
         known = visible and self.means is not None
         mean = f": mean {number(float(self.means[row]))}" if known and self.means is not None else ""
-        return wrapped(printable(self.joined.tags[row]) + mean, self._legend_width() - 0.45, 17)
+        return wrapped(shortened(printable(self.joined.tags[row]), TAG) + mean, self._legend_width() - 0.45, 17)
 
     def _title(self, view: View, shown: int, undefined: int) -> str:
         count, items = len(self.joined.tags), len(self.joined.names)

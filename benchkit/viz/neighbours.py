@@ -14,7 +14,8 @@ ROOM = 0.54  # for two lines below each, likewise
 COLOURS = {True: "tab:green", False: "tab:red", None: "0.4"}
 BELOW, MOST = 0.06, 2  # between a picture and its lines, likewise, and how many lines there are at most
 POINTS = (3.0, 7.0)  # size of letters, at least and at most
-LETTER, LINE = 0.66, 1.45  # width of a letter and height of a line, in sizes of letters
+LETTERS = 40  # in a line, at most
+LINE = 1.45  # height of a line, in sizes of letters
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,12 @@ def _lines() -> Any:
             (left, _), (right, _) = self.axes.transData.transform([(0, 0), (1, 0)])  # type: ignore[union-attr]
             side = abs(right - left) * 72 / self.get_figure(root=True).dpi  # type: ignore[union-attr]
             size = float(np.clip((ROOM - BELOW) * side / (MOST * LINE), *POINTS))
-            letters = int(0.97 * (1 + GAP) * side / (LETTER * size))
             self.set_fontsize(size)
-            self.set_text("\n".join(shortened(line, letters) for line in self.said))
+            room = (1 + GAP / 2) * abs(right - left)
+            for letters in range(min(max(map(len, self.said), default=0), LETTERS), 2, -1):
+                self.set_text("\n".join(shortened(line, letters) for line in self.said))
+                if self.get_window_extent(renderer).width <= room:
+                    break
             super().draw(renderer)
 
     return Lines

@@ -79,7 +79,9 @@ function experiment({ tag, colour }) {
   check.type = "checkbox";
   check.value = tag;
   swatch.style.background = colour;
-  label.append(check, swatch, printable(tag));
+  const name = document.createElement("span");
+  name.textContent = label.title = printable(tag);
+  label.append(check, swatch, name);
   return label;
 }
 
