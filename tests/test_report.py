@@ -333,15 +333,13 @@ class TestNumbers:
 class TestCosts:
     def test_one_in_which_no_two_tags_differ_is_left_out(self, outputs: Outputs):
         (board,) = boards_of(outputs, ["classification"])
-        speeds = (10.0, 20.0, None)
-        rows = [
-            dataclasses.replace(row, params=0, images_per_s=each, bytes_per_item=9)
-            for row, each in zip(board.rows, speeds, strict=True)
-        ]
+        same = [dataclasses.replace(row, params=0, bytes_per_item=9, images_per_s=10.0) for row in board.rows]
+        other = dataclasses.replace(same[0], images_per_s=20.0)
+        rows = [other, *same[1:]]
         made = costs_of(dataclasses.replace(board, rows=tuple(rows)))
-        assert [each["name"] for each in made["costs"]] == ["images/s"]
+        assert [each["name"].split(",")[0] for each in made["costs"]] == ["images/s"]
         assert "one machine" in made["costs"][0]["told"]
-        assert costs_of(dataclasses.replace(board, rows=tuple(rows[:1])))["costs"] == []
+        assert costs_of(dataclasses.replace(board, rows=tuple(same)))["costs"] == []
 
 
 class TestRefusals:

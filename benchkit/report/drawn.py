@@ -68,6 +68,8 @@ class Drawings(contextlib.ExitStack):
                 shared, own = self._pictures(place, name, found.key)
                 found.shared.extend([] if found.shared else shared)
             found.own.append(own)
+        if self.experiments[0].family.dense:
+            found.key[INVALID] = "invalid: nothing known, or ignored"
         return found
 
     def _pictures(self, place: int, name: str, key: dict[str, str]) -> tuple[list[Drawn], list[Drawn]]:
@@ -103,7 +105,6 @@ def _panels(experiment: Experiment, item: Item, key: dict[str, str]) -> list[Pan
     given = item.prediction[field], item.target[field], item.target["meta"]
     predicted, truth, meta = family.pictured(*given, item.said)
     key |= _classes(present_in(field, predicted, truth, meta), meta)
-    key.setdefault(INVALID, "invalid: nothing known, or ignored")
     return panels(field, predicted, truth, meta, item.framed((truth.shape[0], truth.shape[1])))
 
 
