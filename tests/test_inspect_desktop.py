@@ -199,3 +199,9 @@ class TestCommand:
     def test_an_unknown_tag_is_refused(self, tmp_path: Path, capsys):
         assert main(["inspect", "classification", "nobody", "--outputs", str(tmp_path)]) == 2
         assert "nobody" in capsys.readouterr().err
+
+    def test_a_tag_does_nothing_to_the_terminal(self, capsys):
+        from benchkit.commands.inspect import _say_items
+
+        _say_items([Made("a\x1b[31m", {"hit": [1]}, ["p"]), Made("b\u202e", {"hit": [1]}, ["q"])])  # type: ignore[list-item]
+        assert "b\\u202e has 1 items that a\\x1b[31m does not have" in capsys.readouterr().err

@@ -132,7 +132,7 @@ class Scatter:
         across = self._lane(row, len(by_label))
         along = np.repeat(by_label, 3)
         line = (across, along) if which else (along, across)
-        for edge, width in (("black", 2.8), (colour, 1.5)):  # to be seen over points of the same colour, and hide none
+        for edge, width in (("black", 2.2), (colour, 1.1)):  # to be seen over points of the same colour, and hide none
             self.axes.plot(*line, color=edge, linewidth=width, solid_capstyle="butt", zorder=3)
 
     def _lane(self, row: int, labels: int) -> np.ndarray:
