@@ -160,6 +160,13 @@ class TestThePlot:
         point_at(page, 2)
         waits(page, lambda: count(page, ".panel thead th") == 3)  # tag and two scores
 
+    def test_scores_are_drawn_where_they_are(self, page: Any):
+        drawn = "return Bokeh.documents.flatMap(d => [d.get_model_by_name('points-2')]).filter(m => m).map(m => [...m.data.y])"
+        top1 = {0.0, 1.0}
+        assert any(set(y) and set(y) <= top1 for y in page.execute_script(drawn))
+        choose(page, ".axis-x", "class")  # equal values are spread sideways
+        assert any(set(y) and set(y) <= top1 for y in page.execute_script(drawn))
+
     def test_a_drag_zooms_and_a_button_shows_the_whole_again(self, page: Any):
         from selenium.webdriver.common.action_chains import ActionChains
         from selenium.webdriver.common.by import By

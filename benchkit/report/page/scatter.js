@@ -154,6 +154,6 @@ function named(labels, start, end) {
   const [first, last] = [Math.max(0, Math.ceil(start)), Math.min(labels.length - 1, Math.floor(end))];
   const step = Math.max(1, Math.ceil((last - first + 1) / 24));
   const ticks = [];
-  for (let code = first; code <= last; code += step) ticks.push([code, shortened(labels[code] || "(none)", 24)]);
+  for (let code = first; code <= last; code += step) ticks.push([code, shortened(labels[code] || "(none)", 30)]);
   return ticks;
 }
