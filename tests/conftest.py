@@ -6,7 +6,9 @@ from pathlib import Path
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "2")
 
-os.environ.setdefault("BENCHKIT_TRUST", "1")  # tests write confs outside the working directory; test_hostile.py takes it away
+os.environ.setdefault(
+    "BENCHKIT_TRUST", "1"
+)  # tests write confs outside the working directory; test_hostile.py takes it away
 
 import pytest  # noqa: E402  after the threads are pinned
 

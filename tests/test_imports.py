@@ -22,7 +22,18 @@ LEVELS = (
     ("datasets", "backbones", "heads", "estimators"),
     ("eval",),
     ("export",),
-    ("experiments", "submissions", "boards", "compare", "report", "inspect", "launch", "commands", "interface", "__main__"),
+    (
+        "experiments",
+        "submissions",
+        "boards",
+        "compare",
+        "report",
+        "inspect",
+        "launch",
+        "commands",
+        "interface",
+        "__main__",
+    ),
 )
 LEVEL = {part: level for level, parts in enumerate(LEVELS) for part in parts}
 HEAVY = ("scipy", "matplotlib", "torch", "torchvision", "timm", "open_clip", "transformers", "sklearn", "cv2", "pandas")
