@@ -235,5 +235,5 @@ class TestRawDepth:
         assert np.isfinite(depth[75, 75])
         (scene / "ground_truth_depth" / "dslr_images" / names[1]).write_bytes(b"1234")
         again = read(tmp_path)
-        with pytest.raises(Unreadable, match=r"holds 1 numbers, and the photo has 1200 x 1200"):
+        with pytest.raises(Unreadable, match=r"it has 4 bytes, and the photo has 1200 x 1200"):
             again.field(again.items("test")[0], "depth1")

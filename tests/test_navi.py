@@ -228,7 +228,7 @@ class TestDamage:
             (lambda entry: entry.pop("camera"), "photo 0"),
             (lambda entry: entry["camera"].update(q=[0, 0, 0, 0]), "four numbers"),
             (lambda entry: entry["camera"].update(t=[0, 0]), "t three"),
-            (lambda entry: entry["camera"].update(t=[0, 0, float("nan")]), "finite"),
+            (lambda entry: entry["camera"].update(t=[0, 0, float("nan")]), "NaN is no number"),
             (lambda entry: entry["camera"].update(focal_length="far"), "photo 0"),
             (lambda entry: entry.update(filename="../../000.jpg"), "filename"),
             (lambda entry: entry.update(image_size=[0, 48]), "above 0"),
