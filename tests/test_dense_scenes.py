@@ -86,6 +86,7 @@ def test_training_beats_its_random_twin_and_the_floor(name: str, outputs: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_dpt_learns_depth_of_four_stages(tmp_path: Path):
     """32 channels, 24 scenes: well above the floor, and above the same stages through a linear head."""
     found = {}

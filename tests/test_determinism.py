@@ -34,6 +34,7 @@ def test_what_the_first_way_is_already_is_not_tried():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_promise_that_does_not_hold_is_seen():
     every = [
         Way("2 shards", (("--shard", "0/2"), ("--shard", "1/2")), "bits"),
@@ -46,12 +47,14 @@ def test_a_promise_that_does_not_hold_is_seen():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_export_that_fails_says_what_it_printed():
     with pytest.raises(RunError, match="layers"):
         measure("color_histogram", ["data.side=16", "model.features.layers=7"], [], 1)
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_command_prints_a_row_for_each_way(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     few = [Way("the same again", ((),), "bits")]
     monkeypatch.setattr("benchkit.export.determinism.ways", lambda *_: few)

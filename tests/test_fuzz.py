@@ -95,6 +95,7 @@ def test_readers_that_a_library_parses_for(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_reader_for_longer(tmp_path):
     ended = alone([], tmp_path, "--examples", "150")
     assert ended.returncode == 0, ended.stdout + ended.stderr

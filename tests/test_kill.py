@@ -49,6 +49,7 @@ def test_killed_while_scoring_again(shim: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("scenario", "step"), [("fresh", 3), ("overwrite", 3), ("copies", 9), ("reeval", 1)])
 def test_crash_points(shim: Path, tmp_path: Path, scenario: str, step: int) -> None:
     """`step` 1 for each of them has been run; here a share, for the time it takes."""

@@ -430,6 +430,7 @@ class TestDamagedTags:
         assert "bad\\udcff" in shown.read("looks")
 
 
+@pytest.mark.long
 class TestThirteenTags:
     """A report of the size that is promised: 13 tags of 1,449 items, with thumbnails of 4 KB."""
 

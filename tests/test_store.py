@@ -256,3 +256,12 @@ def test_a_file_cut_while_it_is_open_is_named(path):
         os.truncate(path, 20_000)
         with pytest.raises(RunError, match=r"t\.h5"):
             table.read("x")
+
+
+def test_a_column_that_two_threads_open_at_once_counts_once(tmp_path):
+    path = tmp_path / "t.h5"
+    write_table(path, "t", ["a", "b"], {"x": np.zeros((2, 5000))})
+    with Table(path, "t") as table:
+        for _ in range(20):  # what threads do that come at the same moment
+            table._opened("x", 2)
+        assert table.read("x").shape == (2, 5000)

@@ -128,6 +128,7 @@ def test_every_byte(tmp_path, kind):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_bit(tmp_path, kind):
     path, read = kind(tmp_path)

@@ -108,10 +108,11 @@ class Table:
         self.path = path
         self.kind: str = seal.verify(path, kind, VERSION)["kind"]
         self._readers: dict[str, Reader] = {}
+        self._claimed: dict[str, int] = {}
         with self._reading():
             self._file = h5py.File(path, "r", locking="best-effort")
             self._paths = _paths(self._file)
-            self._left = path.stat().st_size  # bytes that columns may claim, all together
+            self._room = path.stat().st_size  # bytes that columns may claim, all together
         self.columns = [k for k in self._paths if k not in ("names", "meta") and not k.startswith("whole/")]
         self.names = self._names()
 
@@ -192,8 +193,8 @@ class Table:
         text = count is None and isinstance(found, RowsReader) and found.dtype.kind == "S" and found.shape == ()
         if not (found.fits(count) if count is not None else text and found.fits(found.extents[0].shape[0])):
             raise foreign.Refused(f"{path} does not have a row, and a checksum, for every item")
-        self._left -= sum(extent.bytes for extent in found.extents)
-        if self._left < 0:
+        self._claimed[path] = sum(extent.bytes for extent in found.extents)  # by name: two threads may open one column
+        if sum(list(self._claimed.values())) > self._room:
             raise foreign.Refused("its columns claim more bytes than it has")
         return found
 
