@@ -15,6 +15,7 @@ from benchkit.eval import evaluate
 
 @pytest.mark.data
 @pytest.mark.slow
+@pytest.mark.long
 def test_glass_curtain_wall(tmp_path: Path, shared: Path):
     """22 photos, every fourth is evaluated (6 of them); answering glass everywhere has a mIoU of .2."""
     root = shared / "data" / "glass_curtain_wall"
@@ -61,6 +62,7 @@ def painting(tmp_path: Path, shared: Path) -> Path:
 
 @pytest.mark.data
 @pytest.mark.slow
+@pytest.mark.long
 def test_painting_vision_on_real_photos(painting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     outputs, submission = str(tmp_path / "outputs"), str(tmp_path / "submission.json")
     manifest = str(painting / "data_manifest.json")

@@ -59,6 +59,7 @@ def test_every_command_runs_in_order(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_runs_in_a_minute_and_shows_every_model_and_benchmark(folder):
     done = run(["bash", str(ROOT / "scripts" / "demo"), "--outputs", str(folder / "demo")], folder)
     assert done.returncode == 0, done.stderr
