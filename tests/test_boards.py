@@ -21,8 +21,8 @@ from benchkit.boards.pictures import draw_boards, draw_costs, draw_heatmap
 from benchkit.boards.rows import make_row
 from benchkit.boards.selection import Instance
 from benchkit.commands._boards import print_boards
-from benchkit.commands._columns import amount
 from benchkit.commands._tables import apart as told_apart
+from benchkit.compare.numbers import amount
 from benchkit.errors import UsageError
 from benchkit.experiments.marks import marks
 from benchkit.registry import find
@@ -163,7 +163,14 @@ class TestRows:
         made.record["files"] = {"features.h5": {"bytes": 400}}
         row = make_row(made, "mAP")
         assert (row.images_per_s, row.bytes_per_item, row.prediction_bytes) == (12.5, 200, None)
-        assert [amount(x) for x in (None, 0, 999.4, 999.6, 4_652_008)] == ["n/a", "0", "999", "1 k", "4.65 M"]
+        assert [amount(x) for x in (None, 0, 999.4, 999.6, 999_600, 4_652_008)] == [
+            "n/a",
+            "0",
+            "999",
+            "1 k",
+            "1 M",
+            "4.65 M",
+        ]
         assert amount(5252, "B") == "5.25 kB"
 
     def test_marks(self):

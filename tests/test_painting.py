@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from benchkit.conf.find import configs_dir
-from benchkit.datasets._lists import read_lines
 from benchkit.eval import evaluate
 from benchkit.eval.painting_vision import PaintingVision, Settings
 from benchkit.export import export
@@ -22,6 +21,7 @@ from benchkit.heads.solvers.dense_grid import Level
 from benchkit.heads.solvers.dense_masks import mask_of
 from benchkit.heads.solvers.dense_source import Sample
 from benchkit.metrics import painting
+from benchkit.provenance.strict import read_lines
 from benchkit.registry import find
 from benchkit.store.items import ArrayItems
 

@@ -316,18 +316,9 @@ class TestNumbers:
         assert numbers.signed(-0.25) == "\N{MINUS SIGN}0.2500"
         assert numbers.signed(0.25) == "+0.2500"
         assert numbers.interval(None, 1.0) == ""
-        assert numbers.probability(0.0001) == "< .001"
-        assert numbers.probability(None) == "n/a"
-        assert numbers.amount(4_652_008) == "4.65 M"
-        assert numbers.amount(999.6) == "1 k"
-        assert numbers.amount(999_600) == "1 M"
-        assert numbers.amount(999.4) == "999"
-        assert numbers.amount(0) == "0"
         assert numbers.score(-0.00001) == "0.0000"
         assert numbers.signed(-0.00001) == numbers.signed(0.0) == "0.0000"
         assert numbers.interval(-0.274, -0.1762) == "\N{MINUS SIGN}0.2740 to \N{MINUS SIGN}0.1762"
-        assert numbers.amount(5250, "B") == "5.25 kB"
-        assert numbers.amount(None) == "\N{EN DASH}"
 
 
 class TestCosts:

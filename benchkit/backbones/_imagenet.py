@@ -32,7 +32,7 @@ def names_of(given: Sequence[str]) -> list[str]:
         raise UsageError(
             f"model.backbone.labels={given[0]}: there is no such file, and the lists that ship are {shipped}."
         )
-    return strict.lines(path)
+    return [line for _, line in strict.read_lines(path)]
 
 
 def labels_of(names: Sequence[str]) -> tuple[Label, ...]:

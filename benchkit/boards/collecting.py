@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from benchkit.boards.selection import level_of
 from benchkit.errors import BenchkitError, reason
 from benchkit.experiments.experiment import Experiment
 from benchkit.provenance.record import read_record
-from benchkit.store.outputs import Outputs
+from benchkit.store.outputs import Outputs, fitting
 
 
 def collected(
@@ -23,8 +22,10 @@ def collected(
     """
     found: list[Experiment] = []
     apart: dict[str, str] = {}
-    for folder in outputs.folders(benchmark):
-        if tags and folder.name not in tags and not any(fnmatch.fnmatchcase(folder.name, tag) for tag in tags):
+    there = {folder.name: folder for folder in outputs.folders(benchmark)}
+    chosen = {name for tag in tags for name in fitting(there, tag)} if tags else set(there)
+    for name, folder in there.items():
+        if name not in chosen:
             continue
         try:
             if scored := _scored(folder, benchmark, apart):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchkit.compare.numbers import number, probability
+from benchkit.compare.numbers import amount, number, probability
 from benchkit.compare.numbers import signed as of_difference
 from benchkit.errors import printable
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 MOST = 200  # letters of a tag
 TEXTS = ("", "tag", "model", "head", "marks")  # columns that are no numbers
-THOUSANDS = ("", "k", "M", "G", "T")
 ARROWS = {"higher": " \N{UPWARDS ARROW}", "lower": " \N{DOWNWARDS ARROW}"}  # which way is better
 
 Column = tuple[str, list[str]]  # header, and a cell for each row
@@ -107,16 +106,6 @@ def difference(row: Row, metric: str, percent: bool) -> str:
     if found is None:
         return shown(score["value"], score, percent)
     return shown(found.value, score, percent, signed=True) + "*" * found.significant
-
-
-def amount(value: float | None, unit: str = "") -> str:
-    """A count in three digits and thousands; n/a where unknown."""
-    if value is None:
-        return "n/a"
-    power = 0
-    while abs(value) >= 999.5 and power < len(THOUSANDS) - 1:
-        value, power = value / 1000, power + 1
-    return f"{value:.3g} {THOUSANDS[power]}{unit}".rstrip()
 
 
 def _difference(board: Board, metric: str, percent: bool) -> Column:

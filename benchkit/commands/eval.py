@@ -9,7 +9,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -101,10 +100,11 @@ def _plot(folders: Sequence[Path]) -> None:
 
 def _matching(outputs: Outputs, benchmark: str, tags: Sequence[str]) -> list[str]:
     """The tags; one with * stands for all there are that fit, such as those of a sweep."""
+    from benchkit.store.outputs import fitting
+
     found: list[str] = []
     for tag in tags:
-        fits = [each for each in outputs.tags(benchmark) if fnmatch.fnmatchcase(each, tag)] if "*" in tag else []
-        found += fits or [tag]
+        found += fitting(outputs.tags(benchmark), tag) or [tag]
     return list(dict.fromkeys(found))
 
 

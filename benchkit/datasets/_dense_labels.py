@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from benchkit.conf.find import configs_dir
-from benchkit.datasets._lists import read_lines, refuse_twice
+from benchkit.datasets._lists import refuse_twice
 from benchkit.errors import UsageError, some
 from benchkit.images import Unreadable
+from benchkit.provenance.strict import read_lines
 
 IGNORE = "ignore"
 REST = "*"

@@ -14,9 +14,10 @@ from typing import Any
 from benchkit.datasets._dense_places import ANYWHERE, SPLIT, Places
 from benchkit.datasets._dense_readers import TARGET_SUFFIXES
 from benchkit.datasets._listing import tree
-from benchkit.datasets._lists import read_lines, refuse_twice
+from benchkit.datasets._lists import refuse_twice
 from benchkit.errors import UsageError, some
 from benchkit.images import SUFFIXES
+from benchkit.provenance.strict import read_lines
 
 Index = dict[str, list[str]]  # files by stem
 

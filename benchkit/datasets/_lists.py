@@ -5,21 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchkit.errors import UsageError
-
-
-def read_lines(path: Path) -> list[tuple[int, str]]:
-    """(line number, text) of every line that holds something; line ends of any system, no byte order mark.
-
-    Raises:
-        UsageError: the file cannot be read, or is not UTF-8.
-    """
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
-    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+from benchkit.provenance.strict import read_lines
 
 
 def read_pairs(path: Path) -> dict[str, str]:

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchkit.datasets._lists import read_lines
 from benchkit.datasets._pair_items import (
     WXYZ,
     Camera,
@@ -33,6 +32,7 @@ from benchkit.datasets._pair_items import (
     rotation,
 )
 from benchkit.errors import UsageError
+from benchkit.provenance.strict import read_lines
 
 PLACES = (".", "sparse", "sparse/0")  # where a model lies below root
 PINHOLE = ("fx", "fy", "cx", "cy")

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from benchkit.datasets._listing import scan
-from benchkit.datasets._lists import read_lines, refuse_twice
+from benchkit.datasets._lists import refuse_twice
 from benchkit.datasets._pair_items import (
     Camera,
     Matrix,
@@ -20,6 +20,7 @@ from benchkit.datasets._pair_items import (
     r_then_t,
 )
 from benchkit.errors import UsageError
+from benchkit.provenance.strict import read_lines
 
 
 class Numbers(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchkit.datasets._lists import read_lines, refuse_twice
+from benchkit.datasets._lists import refuse_twice
 from benchkit.datasets._pair_items import (
     WXYZ,
     XYZW,
@@ -28,6 +28,7 @@ from benchkit.datasets._pair_items import (
 )
 from benchkit.datasets._tables import read_table
 from benchkit.errors import UsageError
+from benchkit.provenance.strict import read_lines
 
 ROTATION = tuple(f"r{i}{j}" for i in range(3) for j in range(3))
 QUATERNION = ("qw", "qx", "qy", "qz")

@@ -20,11 +20,11 @@ from typing import Literal
 import numpy as np
 
 from benchkit.datasets._listing import check_name
-from benchkit.datasets._lists import read_lines
 from benchkit.datasets._pair_items import Matrix, floats
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError
 from benchkit.images import Unreadable, inspect
+from benchkit.provenance.strict import read_lines
 from benchkit.settings import setting
 
 LAYOUT = "root/<sequence>/1.ppm ... 6.ppm and root/<sequence>/H_1_2 ... H_1_6, the sequences i_ajuntament ... v_yuri"

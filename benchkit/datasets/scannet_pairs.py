@@ -212,7 +212,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _pose(path: Path) -> np.ndarray:
     """Sixteen numbers, row by row."""
-    words = [word for line in strict.lines(path) for word in line.split()]
+    words = [word for _, line in strict.read_lines(path) for word in line.split()]
     if len(words) != 16:
         raise UsageError(f"{path}: a pose of 4 x 4 numbers is expected, not {len(words)}.")
     return homogeneous(floats(words, str(path)), str(path))

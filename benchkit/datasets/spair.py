@@ -23,10 +23,11 @@ from typing import Any, Literal
 import numpy as np
 
 from benchkit.datasets._listing import check_name
-from benchkit.datasets._lists import read_lines, refuse_twice
+from benchkit.datasets._lists import refuse_twice
 from benchkit.datasets.base import Arrays, Dataset, DataSettings
 from benchkit.errors import UsageError, reason
 from benchkit.provenance import strict
+from benchkit.provenance.strict import read_lines
 from benchkit.settings import setting
 
 LAYOUT = (

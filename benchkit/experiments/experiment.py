@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from benchkit.eval._checks import refuse_absent
 from benchkit.provenance.identity import unequal_fields
 from benchkit.provenance.record import read_record, unaltered
 from benchkit.registry import find
-from benchkit.store.outputs import Outputs
+from benchkit.store.outputs import Outputs, fitting
 
 if TYPE_CHECKING:
     from benchkit.eval.base import Benchmark, Columns, Metric
@@ -143,17 +142,11 @@ def open_experiments(outputs: Outputs, benchmark: str, tags: Sequence[str]) -> l
     for tag in tags:
         if tag not in there and "*" not in tag:
             refuse_absent(outputs.tag(benchmark, tag), benchmark, tag)
-        fits = [tag] if tag in there else fnmatch.filter(there, tag)
-        chosen = [there[each] for each in fits if tag in there or _is_scored(there[each])]
+        chosen = [there[each] for each in fitting(there, tag) if tag in there or _is_scored(there[each])]
         if not chosen:
             raise UsageError(f"no scored tag of {benchmark} fits {tag!r}; `benchkit list --tags` shows what there is.")
         found.update({folder: Experiment(folder, benchmark) for folder in chosen if folder not in found})
     return list(found.values())
-
-
-def scored_experiments(outputs: Outputs, benchmark: str) -> list[Experiment]:
-    """All scored tags of a benchmark, in name order."""
-    return [Experiment(folder, benchmark) for folder in outputs.folders(benchmark) if _is_scored(folder)]
 
 
 def unequal(first: Experiment, other: Experiment) -> list[str]:

@@ -141,7 +141,7 @@ def _named(named: str) -> list[str] | None:
         lists = {"openai80": library.OPENAI_IMAGENET_TEMPLATES, "openai7": library.SIMPLE_IMAGENET_TEMPLATES}
         return [template("{}") for template in lists[named]]
     if "{}" not in named and os.path.isfile(Path(named).expanduser()):
-        return strict.lines(Path(named).expanduser())
+        return [line for _, line in strict.read_lines(Path(named).expanduser())]
     return None
 
 

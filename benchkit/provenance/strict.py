@@ -26,11 +26,11 @@ def read(path: Path, largest: int = LARGEST) -> Any:
     return parse(path.read_bytes().decode("utf-8-sig"))
 
 
-def lines(path: Path) -> list[str]:
-    """Lines of a text file that hold something, stripped.
+def read_lines(path: Path) -> list[tuple[int, str]]:
+    """(line number, text) of every line that holds something; line ends of any system, no byte order mark.
 
     Raises:
-        UsageError: it cannot be read, or is not UTF-8.
+        UsageError: the file cannot be read, or is not UTF-8.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -38,7 +38,7 @@ def lines(path: Path) -> list[str]:
         raise UsageError(f"{path} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
 def parse(text: str | bytes) -> Any:

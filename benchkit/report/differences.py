@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from benchkit.compare.numbers import probability
 from benchkit.report import numbers, tables
 from benchkit.report.markup import Markup, element
 
@@ -50,8 +51,8 @@ def _row(tag: str, found: Difference, looks: tables.Looks) -> list[Markup]:
         tables.named(tag, looks),
         tables.cell(numbers.signed(found.value), found.value, class_="main"),
         tables.cell(numbers.interval(found.low, found.high, numbers.signed), found.low, class_="faint"),
-        tables.cell(numbers.probability(found.p), found.p),
-        tables.cell(numbers.probability(adjusted), adjusted),
+        tables.cell(probability(found.p), found.p),
+        tables.cell(probability(adjusted), adjusted),
         tables.cell(f"{found.n_items:,}{left_out}", found.n_items),
         tables.cell(_verdict(found), numeric=False),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from benchkit.compare.numbers import amount
 from benchkit.report import numbers
 from benchkit.report.markup import Markup, element, joined
 
@@ -109,9 +110,9 @@ def _board_row(
         element("td", _interval(row, ends, looks[row.tag]["colour"]), class_="drawn"),
         cell(numbers.score(row.floor), row.floor),
         *[cell(numbers.score(row.ceiling), row.ceiling)] * ceilings,
-        cell(numbers.amount(row.params), row.params),
-        cell(numbers.amount(row.images_per_s), row.images_per_s),
-        cell(numbers.amount(row.bytes_per_item, "B"), row.bytes_per_item),
+        cell(amount(row.params), row.params),
+        cell(amount(row.images_per_s), row.images_per_s),
+        cell(amount(row.bytes_per_item, "B"), row.bytes_per_item),
         cell(row.head, numeric=False),
         element("td", *map(mark, (each for each in row.marks if each not in shared)), class_="marks"),
     ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchkit.errors import UsageError
@@ -50,6 +52,14 @@ class Outputs:
         """Benchmarks with results, in name order."""
         folder = self.root / "results"
         return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+
+
+def fitting(tags: Iterable[str], wanted: str) -> list[str]:
+    """Of some tags the one that is called so, else those that a name with * stands for, in their order."""
+    known = list(tags)
+    return (
+        [wanted] if wanted in known else [each for each in known if "*" in wanted and fnmatch.fnmatchcase(each, wanted)]
+    )
 
 
 def lock_of(folder: Path) -> Path:

@@ -8,12 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchkit.conf.build import recorded_settings
 from benchkit.conf.find import configs_dir
 from benchkit.errors import UsageError, printable, reason
 from benchkit.eval import evaluate
-from benchkit.eval.base import Benchmark
-from benchkit.registry import find
+from benchkit.experiments.experiment import family_of
 from benchkit.store.files import write_json
 from benchkit.submissions.manifest import EVALUATED, read_json, walls_across
 
@@ -42,13 +40,6 @@ def make_entry(
     scores = family.submission(done.summaries)
     refuse(done.record, manifest)
     return entry_of(done.record, done.summaries, scores)
-
-
-def family_of(record: Mapping[str, Any]) -> Benchmark:
-    """The family that scored a record."""
-    component = find("eval", record["family"])
-    made: Benchmark = component.build(recorded_settings(component, record))
-    return made
 
 
 def entry_of(record: Mapping[str, Any], summaries: Mapping[str, Any], scores: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from benchkit.conf.find import benchmark_names, find_benchmark
 from benchkit.datasets.painting import Painting, Settings
 from benchkit.errors import BenchkitError, printable
 from benchkit.eval._evaluation import compute
+from benchkit.experiments.experiment import family_of
 from benchkit.images import Unreadable
 from benchkit.metrics.painting import TAXONOMY_VERSION
 from benchkit.progress import track
@@ -26,7 +27,6 @@ from benchkit.submissions.entry import (
     HEAD,
     contradictions,
     entry_of,
-    family_of,
     refuse,
     trained_head,
 )
