@@ -126,7 +126,7 @@ def _pairs(files: TagFiles, record: Mapping[str, Any], family: Benchmark, captio
     frames, draws = Frames(record), []
     for item, caption in captions.items():
         views = frames.views(item, files.views(item), files.thumbnails(item))
-        draws.append((caption, _with_views(family, *files.item(item)[:2], views)))
+        draws.append((caption, _with_views(family, *files.fields(item), views)))
     figure = Figure()
     viz.sheet(figure, draws, _title(record) + _thumbs_said(frames, len(draws)), family.legend())
     return figure

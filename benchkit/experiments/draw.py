@@ -99,5 +99,5 @@ def draw_item(axes: Any, experiment: Experiment, name: str, kind: str = "", imag
 
 def item_of(files: TagFiles, name: str, frames: Frames | None = None) -> Item:
     """One item of a tag whose files are open."""
-    prediction, target, _ = files.item(name)
+    prediction, target = files.fields(name)
     return Item(name, prediction, target, files.predictions.meta, files, frames)

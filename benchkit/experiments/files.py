@@ -21,12 +21,15 @@ class TagFiles:
 
     def item(self, name: str) -> tuple[dict[str, Any], dict[str, Any], Any]:
         """Everything `Benchmark.draw` takes, with thumbnails as images."""
+        thumbs = self.thumbnails(name)
+        return *self.fields(name), thumbs if thumbs is None or len(thumbs) == 2 else beside(thumbs)
+
+    def fields(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Prediction and target by field; the target has `meta`."""
         prediction = {c: self.predictions.item(c, self.predictions.position[name]) for c in self.predictions.columns}
         row = self.targets.position[name]
         target: dict[str, Any] = {c: self.targets.item(c, row) for c in self.targets.columns}
-        thumbs = self.thumbnails(name)
-        image = thumbs if thumbs is None or len(thumbs) == 2 else beside(thumbs)
-        return prediction, {**target, "meta": self.targets.meta}, image
+        return prediction, {**target, "meta": self.targets.meta}
 
     def views(self, name: str) -> list[str]:
         """The images that an item is made of, as the data set calls them."""
