@@ -27,7 +27,7 @@ from benchkit.duplicates.places import Place, Places, read_places
 from benchkit.errors import RunError
 from benchkit.eval import evaluate
 from benchkit.export import export
-from benchkit.export.batches import thumbnail
+from benchkit.export.decoding import thumbnail
 from benchkit.provenance.record import read_record
 from benchkit.store.columns import Ragged
 from benchkit.store.outputs import Outputs

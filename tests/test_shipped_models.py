@@ -23,7 +23,8 @@ from benchkit.backbones.base import Preprocess
 from benchkit.conf.build import Conf, build
 from benchkit.conf.find import conf_names
 from benchkit.errors import UsageError
-from benchkit.export.batches import Picture, decode
+from benchkit.export.batches import Picture
+from benchkit.export.decoding import decode
 from benchkit.export.model import input_preprocess
 from benchkit.preprocess import Preprocess as InputPreprocess
 

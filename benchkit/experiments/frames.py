@@ -99,7 +99,7 @@ class Frames:
     def _exported(self, view: str, thumb: np.ndarray | None) -> np.ndarray | None:
         """A view as the data set has it, unless it cannot be read any more or is not the one that was exported."""
         from benchkit.errors import BenchkitError
-        from benchkit.export.batches import thumbnail
+        from benchkit.export.decoding import thumbnail
         from benchkit.images import decode_exact
 
         if self.truth is None:

@@ -11,7 +11,8 @@ import numpy as np
 
 from benchkit.conf.model import ModelSettings
 from benchkit.errors import RunError, UsageError
-from benchkit.export.batches import Decoded, Picture, batches, decoded_batches, lacking_by_columns
+from benchkit.export.batches import Picture, batches, lacking_by_columns
+from benchkit.export.decoding import Decoded, decoded_batches
 from benchkit.features import FeatureKey
 from benchkit.preprocess import Preprocess
 from benchkit.progress import Progress

@@ -10,7 +10,8 @@ import numpy as np
 
 from benchkit.datasets.base import Dataset
 from benchkit.errors import RunError
-from benchkit.export.batches import Picture, read_image
+from benchkit.export.batches import Picture
+from benchkit.export.decoding import read_image
 from benchkit.export.manifest import Facts
 from benchkit.images import Unreadable
 from benchkit.preprocess import PADDED, Preprocess
