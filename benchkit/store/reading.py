@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 
 import h5py
 import numpy as np
@@ -19,6 +20,7 @@ from benchkit.store import columns as layout
 from benchkit.store import foreign
 
 MOST_AXES = 32  # of an array
+LARGEST = float(1 << 40)  # numbers that the sides of an item without any may span and still be an array
 STEP = 1 << 20  # bytes read and summed at a time: they are still in the processor's cache when they are summed
 
 Broken = Callable[[int], Exception]  # row -> the error that names it
@@ -131,6 +133,11 @@ class RowsReader:
             raise self._broken(row)
         return rows[0]
 
+    def verify(self) -> None:
+        """Check every row, some at a time."""
+        for start in range(0, self.extent.shape[0], self.rows_per_step):
+            self.block(start, min(start + self.rows_per_step, self.extent.shape[0]))
+
 
 class RaggedReader:
     """A column whose shape varies (CSR)."""
@@ -186,6 +193,35 @@ class RaggedReader:
             return values.reshape(shape)
         except ValueError:  # (0, 10**18): numpy has no such arrays
             raise self._broken(row) from None
+
+    def verify(self) -> None:
+        """Check every item: those that lie one behind the other are read together, which is ten times faster for small ones."""
+        if not self._are_in_order():
+            for row in range(len(self.shapes)):
+                self.item(row)
+            return
+        begin, step = 0, STEP // max(1, self.dtype.itemsize)
+        while begin < len(self.shapes):
+            fitting = int(np.searchsorted(self.offsets, self.offsets[begin] + step, "right")) - 1
+            end = max(fitting, begin + 1)
+            self._verify_run(begin, end)
+            begin = end
+
+    def _are_in_order(self) -> bool:
+        """Whether every item has as many values as its shape tells, right behind those of the item before."""
+        sizes, room = (sides.astype(np.float64).prod(axis=1) for sides in (self.shapes, np.maximum(self.shapes, 1)))
+        good = (self.shapes >= 0).all() and (room < LARGEST).all() and (sizes == np.diff(self.offsets)).all()
+        return bool(good and self.offsets[0] >= 0 and self.offsets[-1] <= self._values.shape[0])
+
+    def _verify_run(self, begin: int, end: int) -> None:
+        offsets = self.offsets[begin : end + 1]
+        octets = self._values.rows(int(offsets[0]), int(offsets[-1])).view(np.uint8).data
+        places = ((offsets - offsets[0]) * self.dtype.itemsize).tolist()
+        items = (octets[start:stop] for start, stop in pairwise(places))
+        sums = map(zlib.crc32, items, map(zlib.crc32, self.shapes[begin:end]))
+        broken = np.flatnonzero(np.fromiter(sums, np.uint32, end - begin) != self.sums[begin:end])
+        if len(broken):
+            raise self._broken(begin + int(broken[0]))
 
 
 def _are_sums(sums: Extent, count: int) -> bool:
