@@ -82,3 +82,9 @@ def quoted(name: object, most: int | None = None) -> str:
         return shown
     escaped = shown.replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory did not suffice."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text

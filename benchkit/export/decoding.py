@@ -17,7 +17,7 @@ from benchkit.images import DECODERS, Unreadable
 from benchkit.preprocess import Preprocess, channels_first
 
 THUMB_SIDE, THUMB_BYTES = 96, 4096
-_AHEAD = 3  # batches decoded before they are needed: bounds memory
+_AHEAD = 3  # batches decoded before they are needed, and images for each thread: bounds memory
 
 
 @dataclasses.dataclass
@@ -40,10 +40,13 @@ def decoded_batches(
     """
     with ThreadPoolExecutor(workers, thread_name_prefix="decode") as pool:
         waiting: deque[list[Future[Decoded]]] = deque()
+        images = 0
         try:
             for batch in work:
                 waiting.append([pool.submit(decode, picture, preprocess) for picture in batch])
-                if len(waiting) > _AHEAD:
+                images += len(batch)
+                if len(waiting) > _AHEAD and images - len(waiting[0]) >= _AHEAD * workers:
+                    images -= len(waiting[0])
                     yield _results(waiting.popleft(), on_error)
             while waiting:
                 yield _results(waiting.popleft(), on_error)

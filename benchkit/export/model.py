@@ -183,9 +183,11 @@ class LoadedModel:
         And threads on a CPU: in batches of 4 they change the last bits of MobileNetV2, EfficientNet-Lite0 and ResNets
         (1 against 2 threads, torch 2.x, AVX-512; none in batches of 16 and 32).
         """
-        device = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else machine.machine()
+        cuda = self.device.type == "cuda"
+        device = torch.cuda.get_device_name(self.device) if cuda else machine.machine()
         return {
             "device": f"{self.device.type}: {device}",
+            **({"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()} if cuda else {}),
             "cpu": torch.backends.cpu.get_cpu_capability(),
             "threads": torch.get_num_threads() if self.device.type == "cpu" else None,
             **{name: version(name) for name in ("torch", "torchvision", "timm", "numpy", "simplejpeg", "pillow")},

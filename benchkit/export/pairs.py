@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchkit.conf.diff import identity_view
-from benchkit.errors import RunError, UsageError
-from benchkit.export.forward import PART_BYTES, PART_SECONDS, out_of_memory
+from benchkit.errors import RunError, UsageError, out_of_memory
+from benchkit.export.forward import PART_BYTES, PART_SECONDS
 from benchkit.export.inputs import own_code
 from benchkit.export.job import Job
 from benchkit.export.views import Views

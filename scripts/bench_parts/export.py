@@ -44,48 +44,14 @@ def speed(threads: int, arch: str, precision: str, bound: float, count: int) -> 
     """The loop from files to parts, and the same batches through the bare model, in turns; the median of the ratios."""
     import torch
 
-    from benchkit.conf.build import build
-    from benchkit.export.batches import Picture
-    from benchkit.export.job import Job
-    from benchkit.export.model import LoadedModel
-    from benchkit.store.bank import Bank
-    from benchkit.store.outputs import Outputs
-
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as scratch:
-        root = Path(scratch) / "photos"
-        images.make(root, count)
-        settings = ["model.backbone.name=timm", f"model.backbone.arch={arch}", "model.random=true", f"data.root={root}"]
-        conf = build(None, "retrieval", [*settings, f"model.precision={precision}", "model.batch_size=32"])
-        job = Job(conf, Outputs(Path(scratch) / "out"), "bench")
-        model = LoadedModel(conf)
-        keys = model.keys(job)
-        pictures = [
-            Picture(v, job.facts[v].sha256, job.facts[v].height, job.facts[v].width, job.dataset) for v in job.views
-        ]
-        forward = model.forward(keys)
-        columns = [*(f"features/{k}" for k in keys), "size", "thumb"]
-        pixels = torch.randint(0, 256, (32, 3, 224, 224), dtype=torch.uint8).contiguous(
-            memory_format=torch.channels_last
-        )
-        inputs = model.preprocess.normalise(pixels)
-        amp = torch.bfloat16 if precision == "bf16" else None
-
-        def bare() -> float:
-            with torch.inference_mode(), torch.autocast("cpu", amp, enabled=amp is not None):
-                start = time.perf_counter()
-                for _ in range(count // 32):
-                    forward.backbone(inputs, keys)
-                return count / (time.perf_counter() - start)
-
-        bare()
-        alone, exported = [bare()], []
-        for number in range(ROUNDS):
-            with Bank(Path(scratch) / f"bank{number}", model.identity) as bank:
-                start = time.perf_counter()
-                forward.fill(bank, pictures, columns, "stop", threads)
-                exported.append(count / (time.perf_counter() - start))
-            alone.append(bare())
+        loop = Loop(Path(scratch), count, [f"model.backbone.arch={arch}", f"model.precision={precision}"])
+        loop.bare()
+        alone, exported = [loop.bare()], []
+        for _ in range(ROUNDS):
+            exported.append(loop.export(threads))
+            alone.append(loop.bare())
     ratios = [2 * e / (before + after) for e, before, after in zip(exported, alone, alone[1:], strict=False)]
     return {
         "figure": f"export of 224-px JPEGs, {arch} {precision}",
@@ -95,6 +61,90 @@ def speed(threads: int, arch: str, precision: str, bound: float, count: int) -> 
         "ratios": sorted(ratios),
         "bound": bound,
     }
+
+
+class Loop:
+    """An export of so many distinct JPEGs of 224 pixels by a timm model with random weights, and what bounds it.
+
+    Args:
+        scratch: an empty folder.
+        count: images, whole batches of them.
+        settings: `key=value` of the model, beside batches of 32.
+    """
+
+    def __init__(self, scratch: Path, count: int, settings: list[str]) -> None:
+        import torch
+
+        from benchkit.conf.build import build
+        from benchkit.export.batches import Picture
+        from benchkit.export.job import Job
+        from benchkit.export.model import LoadedModel
+        from benchkit.store.outputs import Outputs
+
+        self.scratch, self.count = scratch, count
+        images.make(scratch / "photos", count)
+        given = [
+            "model.backbone.name=timm",
+            "model.random=true",
+            f"data.root={scratch / 'photos'}",
+            "model.batch_size=32",
+        ]
+        job = Job(build(None, "retrieval", [*given, *settings]), Outputs(scratch / "out"), "bench")
+        self.model = LoadedModel(job.conf)
+        keys = self.model.keys(job)
+        self.pictures = [
+            Picture(v, job.facts[v].sha256, job.facts[v].height, job.facts[v].width, job.dataset) for v in job.views
+        ]
+        self.forward = self.model.forward(keys)
+        self.columns = [*(f"features/{k}" for k in keys), "size", "thumb"]
+        self.size = job.conf.model.batch_size
+        pixels = torch.randint(0, 256, (self.size, 3, 224, 224), dtype=torch.uint8)
+        pixels = pixels.contiguous(memory_format=torch.channels_last).to(self.model.device)
+        self.inputs = self.model.preprocess.normalise(pixels)
+        self.banks = 0
+
+    def bare(self) -> float:
+        """Images per second of the model alone, on one batch that is there already."""
+        import torch
+
+        running = self.forward.running
+        amp = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(running.model.precision)
+        with torch.inference_mode(), torch.autocast(running.device.type, amp, enabled=amp is not None):
+            self._wait()
+            start = time.perf_counter()
+            for _ in range(self.count // self.size):
+                running.net(self.inputs, self.forward.keys)
+            self._wait()
+            return self.count / (time.perf_counter() - start)
+
+    def _wait(self) -> None:
+        import torch
+
+        if self.forward.running.cuda:
+            torch.cuda.synchronize(self.model.device)
+
+    def decode(self, workers: int) -> float:
+        """Images per second of reading, decoding, resizing and thumbnails alone, in as many threads."""
+        from benchkit.export.batches import batches
+        from benchkit.export.decoding import decoded_batches
+
+        work = batches(self.pictures, self.model.preprocess, self.size)
+        with self.forward.running.filling():
+            start = time.perf_counter()
+            done = sum(len(batch) for batch in decoded_batches(work, self.model.preprocess, workers, "stop"))
+            return done / (time.perf_counter() - start)
+
+    def export(self, workers: int) -> float:
+        """Images per second from files to the parts of a new bank."""
+        from benchkit.progress import Progress
+        from benchkit.store.bank import Bank
+
+        self.banks += 1
+        silent = Progress(self.count, "forward", "images", silent=True)
+        with Bank(self.scratch / f"bank{self.banks}", self.model.identity) as bank:
+            start = time.perf_counter()
+            self.forward.fill(bank, self.pictures, self.columns, "stop", workers, silent)
+            return self.count / (time.perf_counter() - start)
 
 
 def memory(threads: int, count: int) -> dict:
