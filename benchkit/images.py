@@ -74,7 +74,7 @@ def decode_fast(data: bytes) -> np.ndarray:
     if data[:2] != b"\xff\xd8" or data.count(_SCAN) > MAX_SCANS:
         return decode_exact(data)
     try:
-        height, width, colorspace, _ = simplejpeg.decode_jpeg_header(data)
+        height, width, colorspace, _ = _jpeg_header(data)
         if colorspace not in ("YCbCr", "Gray", "RGB") or height * width > _most_pixels(data):
             return decode_exact(data)
         pixels = simplejpeg.decode_jpeg(data, colorspace="RGB", fastdct=False, fastupsample=False)
@@ -82,6 +82,20 @@ def decode_fast(data: bytes) -> np.ndarray:
         return decode_exact(data)
     turned = any(mark in data for mark in _TURNED)
     return _upright(pixels, _orientation(_open(data), data)) if turned else pixels
+
+
+def _jpeg_header(data: bytes) -> Any:
+    """Height, width, colour space and subsampling.
+
+    Raises:
+        ValueError: it cannot be read, or speaks of a subsampling that simplejpeg has no name for.
+    """
+    import simplejpeg
+
+    try:
+        return simplejpeg.decode_jpeg_header(data)
+    except KeyError as error:
+        raise ValueError(f"unknown subsampling {error}") from error
 
 
 def decode_exact(data: bytes) -> np.ndarray:
@@ -147,7 +161,7 @@ def _refuse_damaged_jpeg(data: bytes) -> None:
     import simplejpeg
 
     try:
-        cmyk = simplejpeg.decode_jpeg_header(data)[2] in ("CMYK", "YCCK")
+        cmyk = _jpeg_header(data)[2] in ("CMYK", "YCCK")
         simplejpeg.decode_jpeg(data, colorspace="CMYK" if cmyk else "RGB")
     except ValueError as error:
         if any(sign in str(error).lower() for sign in _DAMAGE):

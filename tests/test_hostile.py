@@ -20,6 +20,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import simplejpeg
 
 import benchkit
 from benchkit import trust
@@ -429,6 +430,19 @@ class TestPredictionsOfOthers:
 
         assert "claims the shape" in self.refused(self.made(tmp_path, change))
 
+    def test_what_hdf5_cannot_read_later(self, tmp_path):
+        def change(file):
+            del file["c_d/keypoints1"]
+            file["c_d"].create_dataset("keypoints1", data=np.ones((4, 2), "f4"), compression="gzip")
+
+        path = self.made(tmp_path, change)
+        with h5py.File(path, "r") as file:
+            place = file["c_d/keypoints1"].id.get_chunk_info(0).byte_offset
+        data = bytearray(path.read_bytes())
+        data[place : place + 8] = bytes(8)
+        path.write_bytes(data)
+        assert "a damaged one" in self.refused(path)
+
     def test_many_pairs_that_are_one(self, tmp_path):
         from benchkit.heads.solvers import imported
 
@@ -479,6 +493,12 @@ class TestTruth:
         with h5py.File(tmp_path / "depth.h5", "w") as file:
             file.create_dataset("depth", (12_000, 12_000), "f8", chunks=(1000, 1000))
         with pytest.raises(Unreadable, match="more than its 0 bytes can tell"):
+            READERS["depth-h5"].read(tmp_path / "depth.h5")
+
+    def test_depth_in_a_chunk_that_no_memory_holds(self, tmp_path):
+        with h5py.File(tmp_path / "depth.h5", "w") as file:
+            file.create_dataset("depth", (6, 5), "f8", chunks=(20_000, 20_000), maxshape=(None, None))
+        with pytest.raises(Unreadable, match=r"claims the shape \(20000, 20000\)"):
             READERS["depth-h5"].read(tmp_path / "depth.h5")
 
     def test_depth_behind_a_link(self, tmp_path):
@@ -607,6 +627,16 @@ class TestImages:
         bomb = chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(50_000_000), 9))
         with pytest.raises(Unreadable):
             decode_exact(big_png(4, 4, bomb))
+
+    def test_a_subsampling_that_has_no_name(self):
+        """4 rows of luminance for one of colour (4:4:1): libjpeg reads it, simplejpeg's header does not."""
+        colours = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+        data = bytearray(simplejpeg.encode_jpeg(colours, colorsubsampling="411"))
+        sampling = data.index(b"\xff\xc0") + 11
+        assert data[sampling] == 0x41
+        data[sampling] = 0x14
+        np.testing.assert_array_equal(decode_fast(bytes(data)), decode_exact(bytes(data)))
+        assert inspect(bytes(data)) == (64, 64)
 
     def test_scans_without_end(self):
         from PIL import Image

@@ -130,9 +130,14 @@ def place(found: h5py.Dataset) -> int | None:
     if not claimed:
         return None
     begin = found.id.get_offset()
-    if begin is None or begin + claimed > os.fstat(found.file.id.get_vfd_handle()).st_size:
+    if begin is None or begin + claimed > _bytes(found):
         raise Refused(f"{name} claims {claimed:,} bytes that the file does not have")
     return int(begin)
+
+
+def _bytes(found: h5py.Dataset) -> int:
+    """Of its file."""
+    return os.fstat(found.file.id.get_vfd_handle()).st_size
 
 
 def numbers(group: h5py.Group, path: str, most: int, kinds: str = "fiu") -> h5py.Dataset:
@@ -145,7 +150,10 @@ def numbers(group: h5py.Group, path: str, most: int, kinds: str = "fiu") -> h5py
     dtype = _dtype(found, path)
     if found.shape is None or dtype.kind not in kinds:
         raise Refused(f"{path} holds {dtype}, not {'' if 'f' in kinds else 'whole '}numbers")
-    refuse_large(path, found.shape, dtype, most, found.id.get_storage_size())
+    stored = min(found.id.get_storage_size(), _bytes(found))  # what an index of chunks says need not be true
+    refuse_large(path, found.shape, dtype, most, stored)
+    if found.chunks:  # one is read, or made up, whole
+        refuse_large(path, found.chunks, dtype, most, stored)
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,12 @@ def find(file: str | None, others: Mapping[str, Sequence[str]]) -> tuple[dict[st
         return groups, _notes(h5, list(groups.values()), len(there))
 
 
-def _opened(file: str) -> Any:
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[h5py.File]:
+    """The file; what HDF5 cannot read of it is an error that names it, also later."""
     try:
-        return h5py.File(Path(file).expanduser(), "r")
+        with h5py.File(Path(file).expanduser(), "r") as h5:
+            yield h5
     except OSError as error:
         raise UsageError(f"{file} is no HDF5 file, or a damaged one ({error}).") from error
 
