@@ -31,6 +31,7 @@ from edits import drawn, edited
 from readers import READERS, Reader
 
 MEMORY = 3 << 30  # bytes of heap beyond what the reader's libraries take
+LIBRARY = 6 << 30  # the same where a C library parses: HDF5 believes lengths of 32 bits, and keeps what it has freed
 SECONDS = 20  # of one file
 FOUND = Path("build/fuzz")
 
@@ -122,17 +123,17 @@ def _child(name: str, given: argparse.Namespace) -> int:
     kept = FOUND / name
     with tempfile.TemporaryDirectory() as folder:
         case = Case(READERS[name], Path(folder))
-        _bound_memory()
+        _bound_memory(LIBRARY if case.reader.library else MEMORY)
         if given.child == "atheris":
             return _guided(case, kept, given)
         return _random(case, kept, given)
 
 
-def _bound_memory() -> None:
+def _bound_memory(bound: int) -> None:
     taken = (
         int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if Path("/proc").exists() else 0
     )
-    resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, taken + MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (taken + bound, taken + bound))
 
 
 def _random(case: Case, kept: Path, given: argparse.Namespace) -> int:
