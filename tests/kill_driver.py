@@ -1,6 +1,8 @@
 """Runs export and eval again and again, killed at every call that changes a file, and tells what a rerun makes of it.
 
-LD_PRELOAD=killshim.so python kill_driver.py killshim.so WORK SCENARIO STEP   -> JSON on standard output
+LD_PRELOAD=killshim.so python kill_driver.py killshim.so WORK SCENARIO STEP [ERROR]   -> JSON on standard output
+
+With ERROR, the number of a system's error, the call and all later ones fail with it instead: the disk is full, or broken.
 
 One process imports everything once and forks a child for each crash point; it starts no thread itself. Scenarios:
     fresh      export and eval of two benchmarks into an empty folder
@@ -11,7 +13,11 @@ One process imports everything once and forks a child for each crash point; it s
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -26,16 +32,19 @@ import torch
 
 import benchkit.export.finish
 import benchkit.export.forward
+from benchkit.commands.run import main as run
 from benchkit.datasets.scenes import Scenes
 from benchkit.errors import BenchkitError
 from benchkit.eval import _evaluation, evaluate
 from benchkit.export import export
 from benchkit.export.job import Outcome
 from benchkit.provenance.record import describe_file, read_record
+from benchkit.store.table import Table
 from benchkit.store.verify import folder_content, verify_tree
 
 BENCHMARKS = ("classification", "retrieval")
 TAG = "tiny"
+SPACE = "wpstlm"  # kinds of calls that need space
 WORKERS = 2
 SETTINGS = [
     "data.side=32",
@@ -66,14 +75,32 @@ def prepare() -> None:
     Scenes.image = image  # type: ignore[method-assign]
 
 
-def exported(outputs: Path, seed: int = 0, **options: Any) -> list[Outcome | BenchkitError]:
-    """Export of both benchmarks by the model of that seed."""
+def conf_of(outputs: Path, seed: int) -> Path:
+    """A conf of the model of that seed."""
     conf = outputs.parent / f"tiny{seed}-{os.getpid()}.yaml"
     conf.write_text(
         "model: {backbone: {name: module, path: tiny_models.TinyNet, size: 32, mean: [0, 0, 0], std: [1, 1, 1], "
         f"kwargs: {{seed: {seed}}}}}}}\n"
     )
-    return export(conf, BENCHMARKS, **{"arguments": SETTINGS, "tag": TAG, "outputs": outputs, "say": str, **options})
+    return conf
+
+
+def exported(outputs: Path, seed: int = 0, **options: Any) -> list[Outcome | BenchkitError]:
+    """Export of both benchmarks by the model of that seed."""
+    return export(
+        conf_of(outputs, seed),
+        BENCHMARKS,
+        **{"arguments": SETTINGS, "tag": TAG, "outputs": outputs, "say": str, **options},
+    )
+
+
+def typed(conf: Path, outputs: Path) -> tuple[int, str]:
+    """What a user types for the same; exit status and what was said on standard error."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        where = ["--conf", str(conf), "--tag", TAG, "--outputs", str(outputs)]
+        status = run([*where, "--benchmark", *BENCHMARKS, *SETTINGS])
+    return status, said.getvalue()
 
 
 def make(outputs: Path, seed: int, overwrite: bool) -> None:
@@ -146,10 +173,31 @@ def examine(outputs: Path, command: Callable[[Path], None], states: dict[str, di
     unscored = "is not what record.json says"  # whole, but newer than the record: an eval did not finish
     wrong = [f"damaged: {name}: {why}" for name, why in problems.items() if unscored not in why]
     wrong += mixtures(outputs, states)
+    before = parts(outputs)
     command(outputs)
     if contents(outputs) != states["new"]:
         wrong.append("the rerun gives other content")
+    after = parts(outputs)
+    if not before.items() <= after.items() or twice(outputs):
+        wrong.append("the rerun made again what was banked")
     return wrong + left_behind(outputs)
+
+
+def parts(outputs: Path) -> dict[str, str]:
+    """Parts of the bank by their hash: what is finished."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in outputs.glob("features/*/part-*.h5")}
+
+
+def twice(outputs: Path) -> bool:
+    """Whether a bank has rows of one image in two parts."""
+    for bank in outputs.glob("features/*"):
+        names: list[str] = []
+        for path in bank.glob("part-*.h5"):
+            with Table(path, "bank") as table:
+                names += table.names
+        if len(set(names)) < len(names):
+            return True
+    return False
 
 
 def left_behind(outputs: Path) -> list[str]:
@@ -182,8 +230,9 @@ def mixtures(outputs: Path, states: dict[str, dict[str, str]]) -> list[str]:
     return wrong
 
 
-def main(library: str, work: Path, scenario: str, step: int) -> dict[str, Any]:
-    """Every `step`-th crash point of a scenario, whole and (where bytes are written) torn."""
+def main(library: str, work: Path, scenario: str, step: int, number: int = 0) -> dict[str, Any]:
+    """Every `step`-th crash point of a scenario, whole and (where bytes are written) torn; with an error's number, every
+    `step`-th call that such an error can come from."""
     shim = ctypes.CDLL(library)
     shim.kinds.restype = ctypes.c_char_p
     prepare()
@@ -197,23 +246,26 @@ def main(library: str, work: Path, scenario: str, step: int) -> dict[str, Any]:
     def undisturbed() -> None:
         shutil.copytree(start, work / "good")
         old = contents(start)
-        shim.arm(-1, 0)
+        shim.arm(-1, 0, 0)
         command(work / "good")
         kinds = shim.kinds().decode()
-        shim.arm(-1, 0)
+        shim.arm(-1, 0, 0)
         (work / "states.json").write_text(json.dumps({"kinds": kinds, "old": old, "new": contents(work / "good")}))
 
     assert forked(undisturbed) == 0, "the undisturbed run failed"
     states = json.loads((work / "states.json").read_text())
     kinds = states.pop("kinds")
-    points = [
-        (call, torn) for call in range(0, len(kinds), step) for torn in (0, 1) if not torn or kinds[call] in "wps"
-    ]
+    places = [call for call, kind in enumerate(kinds) if number != errno.ENOSPC or kind in SPACE][::step]
+    points = [(call, torn) for call in places for torn in (0, 1) if not torn or kinds[call] in "wps"]
 
     def part(worker: int) -> None:
         found = {}
         for call, torn in points[worker::WORKERS]:
-            wrong = crash(work / f"worker{worker}", start, lambda: shim.arm(call, torn), command, states)  # noqa: B023
+            place, arm = work / f"worker{worker}", lambda: shim.arm(call, torn, number)  # noqa: B023
+            if number:
+                wrong = fail(place, arm, lambda: shim.arm(-1, 0, 0), number, command, states)
+            else:
+                wrong = crash(place, start, arm, command, states)
             if wrong:
                 found[f"{call} {kinds[call]}{' torn' if torn else ''}"] = wrong
         (work / f"found{worker}.json").write_text(json.dumps(found))
@@ -225,7 +277,9 @@ def main(library: str, work: Path, scenario: str, step: int) -> dict[str, Any]:
         wrong.update(json.loads(file.read_text()))
     shutil.rmtree(work)
     seconds = time.monotonic() - started
-    return {"calls": len(kinds), "kinds": kinds, "points": len(points), "wrong": wrong, "seconds": seconds}
+    torn = sum(torn for _, torn in points)
+    counted = {"calls": len(kinds), "kinds": kinds, "points": len(points), "torn": torn}
+    return {**counted, "wrong": wrong, "seconds": seconds}
 
 
 def crash(
@@ -253,5 +307,44 @@ def crash(
     return json.loads(result.read_text()) if forked(survivor) == 0 else ["the rerun failed"]
 
 
+def fail(
+    work: Path,
+    arm: Callable[[], None],
+    disarm: Callable[[], None],
+    number: int,
+    command: Callable[[Path], None],
+    states: dict[str, dict[str, str]],
+) -> list[str]:
+    """Let the disk fail once under the typed command, then examine; returns what is wrong."""
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    outputs, result, conf = work / "outputs", work / "found.json", conf_of(work / "outputs", 0)
+
+    def doomed() -> None:
+        arm()
+        status, said = typed(conf, outputs)
+        disarm()
+        result.write_text(json.dumps(told(status, said, number)))
+
+    if forked(doomed) != 0:
+        return ["died"]
+    wrong = json.loads(result.read_text())
+
+    def survivor() -> None:
+        result.write_text(json.dumps(wrong + examine(outputs, command, states)))
+
+    return json.loads(result.read_text()) if forked(survivor) == 0 else [*wrong, "the rerun failed"]
+
+
+def told(status: int, said: str, number: int) -> list[str]:
+    """What is wrong in how a command ended and what it said of a disk with an error of that number."""
+    word = "no space is left" if number == errno.ENOSPC else os.strerror(number)
+    odd = [line for line in said.splitlines() if "unexpected" in line or "Traceback" in line]
+    wrong = [f"not said in a paragraph: {odd}"] if odd else []
+    if status != 0 and (status != 3 or word not in said):  # 0: what failed was no more than tidying up
+        wrong.append(f"ended with {status}: {said[-600:]}")
+    return wrong
+
+
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))))
+    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], *map(int, sys.argv[4:]))))

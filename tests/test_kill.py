@@ -1,15 +1,20 @@
-"""Whatever call a process dies at, no damaged file has a final name, and the same command again ends as if nothing was."""
+"""Whatever call a process dies at, or the disk fails at, no damaged file has a final name, and the same command again ends as
+if nothing was."""
 
+import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+Injected = Callable[..., None]
+KILLED = pytest.mark.fault("killed before a call that writes", "killed within a call that writes")
 
 
 @pytest.fixture(scope="module")
@@ -25,32 +30,55 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return library
 
 
-def crash(shim: Path, work: Path, scenario: str, step: int) -> dict:
-    """What the driver found at every `step`-th call."""
+def crash(shim: Path, work: Path, scenario: str, step: int, error: int = 0) -> dict:
+    """What the driver found at every `step`-th call: killed there, or the disk failing from there on."""
     environment = {**os.environ, "LD_PRELOAD": str(shim), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    command = [sys.executable, HERE / "kill_driver.py", shim, work / "kill", scenario, str(step)]
+    command = [sys.executable, HERE / "kill_driver.py", shim, work / "kill", scenario, str(step), str(error)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
 
-def check(found: dict, calls: int) -> None:
+def check(found: dict, calls: int, injected: Injected) -> None:
+    injected(found["points"] - found["torn"], "killed before a call that writes")
+    injected(found["torn"], "killed within a call that writes")
     assert found["wrong"] == {}
     assert found["calls"] > calls, "the shim saw too few calls: it tests nothing"
     assert {"p", "w", "r", "u"} <= set(found["kinds"])
 
 
-def test_some_crash_points(shim: Path, tmp_path: Path) -> None:
-    check(crash(shim, tmp_path, "fresh", 40), 300)
+@KILLED
+def test_some_crash_points(shim: Path, tmp_path: Path, injected: Injected) -> None:
+    check(crash(shim, tmp_path, "fresh", 40), 300, injected)
 
 
-def test_killed_while_scoring_again(shim: Path, tmp_path: Path) -> None:
-    check(crash(shim, tmp_path, "reeval", 5), 30)
+@KILLED
+def test_killed_while_scoring_again(shim: Path, tmp_path: Path, injected: Injected) -> None:
+    check(crash(shim, tmp_path, "reeval", 5), 30, injected)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("error", "step"),
+    [
+        pytest.param(errno.ENOSPC, 17, marks=pytest.mark.fault("disk full at a call that writes")),
+        pytest.param(errno.EIO, 29, marks=pytest.mark.fault("disk that does not write")),
+        pytest.param(errno.ENOSPC, 1, marks=[pytest.mark.long, pytest.mark.fault("disk full at a call that writes")]),
+        pytest.param(errno.EIO, 1, marks=[pytest.mark.long, pytest.mark.fault("disk that does not write")]),
+    ],
+)
+def test_a_disk_that_fails(shim: Path, tmp_path: Path, error: int, step: int, injected: Injected) -> None:
+    """From a call on it is full, or broken: that is said in one paragraph, and nothing that was finished is lost."""
+    found = crash(shim, tmp_path, "fresh", step, error)
+    injected(found["points"])
+    assert found["wrong"] == {}
+    assert found["points"] > 300 // step
+
+
+@KILLED
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize(("scenario", "step"), [("fresh", 3), ("overwrite", 3), ("copies", 9), ("reeval", 1)])
-def test_crash_points(shim: Path, tmp_path: Path, scenario: str, step: int) -> None:
+def test_crash_points(shim: Path, tmp_path: Path, scenario: str, step: int, injected: Injected) -> None:
     """`step` 1 for each of them has been run; here a share, for the time it takes."""
-    check(crash(shim, tmp_path, scenario, step), 30)
+    check(crash(shim, tmp_path, scenario, step), 30, injected)

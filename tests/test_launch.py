@@ -264,6 +264,7 @@ class TestLocal:
             assert isinstance(single, Outcome)
             assert same_exports(single.folder, many)
 
+    @pytest.mark.fault("Ctrl-C, once", "killed worker of several")
     def test_ctrl_c_stops_the_jobs_and_a_killed_one_is_named_and_resumed(self, tmp_path: Path):
         flags = ["--conf", "slow.yaml", "--benchmark", "retrieval", "--launcher", "local", "--jobs"]
         settings = ["data.side=32", "data.n_test=80", "model.batch_size=4"]
@@ -307,6 +308,7 @@ def workers(tmp_path: Path) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.fault("SIGTERM")
 def test_slurm_queues_a_preempted_job_again_and_it_goes_on(tmp_path: Path):
     """On a cluster of one machine: SIGTERM and SIGUSR2 come, as with PreemptParameters=send_user_signal."""
     environment = fake_slurm.install(tmp_path)

@@ -98,6 +98,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.fault("killed worker of several")
 def test_killed_midway_goes_on_with_another_number_of_shards(tmp_path: Path, run: Export) -> None:
     process = slow_export(tmp_path, 9_000)
     wait_for(lambda: len(list((tmp_path / "outputs").glob("features/*/part-*.h5"))) >= 2, process)
@@ -113,6 +114,7 @@ def test_killed_midway_goes_on_with_another_number_of_shards(tmp_path: Path, run
     assert folder_content(ends[-1].folder) == folder_content(whole.folder)
 
 
+@pytest.mark.fault("Ctrl-C, once")
 def test_interrupted_writes_the_open_part_and_says_how_to_go_on(tmp_path: Path) -> None:
     process = slow_export(tmp_path, 1 << 30)
     log = tmp_path / "log"
@@ -143,6 +145,7 @@ def cut_off(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Scenes, "image", image)
 
 
+@pytest.mark.fault("read error in the data set")
 def test_a_read_error_keeps_what_was_finished(tmp_path: Path, run: Export, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         cut_off(patch)
@@ -164,6 +167,7 @@ def white(monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
+@pytest.mark.fault("NaN from the model")
 def test_nan_stops_and_keeps_what_was_finished(tmp_path: Path, run: Export, white: str) -> None:
     message = failed(run("WhiteIsNaN"), 3)
     assert white in message
@@ -172,6 +176,7 @@ def test_nan_stops_and_keeps_what_was_finished(tmp_path: Path, run: Export, whit
     assert len(banked(tmp_path / "outputs")) == 12
 
 
+@pytest.mark.fault("NaN from the model", times=2)
 def test_nan_is_left_out_when_asked_and_counted(tmp_path: Path, run: Export, white: str) -> None:
     failed(run("WhiteIsNaN"), 3)
     end = run("WhiteIsNaN", "retrieval", "model.on_nonfinite=skip", overwrite=True)[0]
@@ -183,6 +188,7 @@ def test_nan_is_left_out_when_asked_and_counted(tmp_path: Path, run: Export, whi
     assert run("WhiteIsNaN", "retrieval", "model.on_nonfinite=skip")[0].state == "unchanged"
 
 
+@pytest.mark.fault("NaN from the model", times=2)
 def test_rows_left_out_by_another_tag_do_not_pass_where_they_shall_stop(run: Export, white: str) -> None:
     run("WhiteIsNaN", "retrieval", "model.on_nonfinite=skip", tag="skips")
     message = failed(run("WhiteIsNaN", "retrieval", tag="stops"), 3)
@@ -190,6 +196,7 @@ def test_rows_left_out_by_another_tag_do_not_pass_where_they_shall_stop(run: Exp
     assert "model.on_nonfinite=skip" in message
 
 
+@pytest.mark.fault("read error in the data set", times=2)
 def test_unreadable_rows_left_out_by_another_tag_do_not_pass_either(
     run: Export, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +207,7 @@ def test_unreadable_rows_left_out_by_another_tag_do_not_pass_either(
     assert "cut off" in failed(run("TinyNet", "retrieval", tag="stops"), 3)
 
 
+@pytest.mark.fault("out of memory on the device")
 def test_out_of_memory_names_a_size_that_fits(run: Export) -> None:
     message = failed(run("Large", "retrieval", "model.batch_size=16"), 3)
     assert "model.batch_size=2" in message
@@ -213,6 +221,7 @@ def test_out_of_memory_names_a_size_that_fits(run: Export) -> None:
 Usage = namedtuple("Usage", "total used free")
 
 
+@pytest.mark.fault("disk full, foreseen")
 def test_not_enough_disk(tmp_path: Path, run: Export, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchkit.export.run.shutil, "disk_usage", lambda path: Usage(10**9, 10**9 - 5000, 5000))
     message = failed(run("TinyNet"), 2)
@@ -221,6 +230,7 @@ def test_not_enough_disk(tmp_path: Path, run: Export, monkeypatch: pytest.Monkey
     assert sum(tiny_models.forwarded) <= 11  # grey and noisy images that tell what the module is; none of the data
 
 
+@pytest.mark.fault("disk full, foreseen")
 def test_much_data_is_asked_about(tmp_path: Path, run: Export, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchkit.export.run, "ASK_ABOVE", 1000)
     message = failed(run("TinyNet"), 2)

@@ -25,12 +25,20 @@ def test_any_number_in_any_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "trials"), [("same_tag", 3), ("other_conf", 3), ("overwriting", 3), ("two_tags", 2), ("while_read", 2)]
+    ("scenario", "trials"),
+    [
+        pytest.param("same_tag", 3, marks=pytest.mark.fault("two exports of one tag", times=3)),
+        pytest.param("other_conf", 3, marks=pytest.mark.fault("two exports of one tag", times=3)),
+        pytest.param("overwriting", 3, marks=pytest.mark.fault("two exports of one tag", times=3)),
+        pytest.param("two_tags", 3, marks=pytest.mark.fault("two exports of one bank", times=3)),
+        pytest.param("while_read", 2, marks=pytest.mark.fault("export while an eval reads", times=2)),
+    ],
 )
 def test_at_once(tmp_path: Path, scenario: str, trials: int) -> None:
     assert wrong(tmp_path, scenario, trials) == []
 
 
 @pytest.mark.slow
+@pytest.mark.fault("two workers finish at once", times=60)
 def test_the_last_two_end_together(tmp_path: Path) -> None:
-    assert wrong(tmp_path, "at_once", 20) == []
+    assert wrong(tmp_path, "at_once", 60) == []

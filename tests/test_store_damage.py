@@ -119,9 +119,11 @@ def _outcome(path: Path, read: Callable[[], str], want: str, position: int) -> s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_byte(tmp_path, kind):
+@pytest.mark.fault("file with a flipped bit")
+def test_every_byte(tmp_path, kind, injected):
     path, read = kind(tmp_path)
     found = flips(path, read, [0], 9 if kind is indexed_part else 1)
+    injected(sum(found.values()))
     assert set(found) <= {"item", "file", "same"}, found
     assert found["item"] >= (2 if kind is indexed_part else 20)
     assert found["same"] == 0 or kind is indexed_part  # which has columns that nobody reads here
@@ -130,9 +132,11 @@ def test_every_byte(tmp_path, kind):
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_bit(tmp_path, kind):
+@pytest.mark.fault("file with a flipped bit")
+def test_every_bit(tmp_path, kind, injected):
     path, read = kind(tmp_path)
     found = flips(path, read, list(range(1, 8)), 9 if kind is indexed_part else 1)
+    injected(sum(found.values()))
     assert set(found) <= {"item", "file", "same"}, found
 
 
@@ -197,7 +201,8 @@ def tag(folder: Path) -> Path:
     return folder
 
 
-def test_doctor_finds_a_flipped_byte_in_every_file(tmp_path):
+@pytest.mark.fault("file with a flipped bit")
+def test_doctor_finds_a_flipped_byte_in_every_file(tmp_path, injected):
     folder = tag(tmp_path / "tag")
     clean = verify_tree(folder)
     assert clean["damaged"] == 0, clean
@@ -208,6 +213,7 @@ def test_doctor_finds_a_flipped_byte_in_every_file(tmp_path):
         path.chmod(0o644)
         for position in range(3, len(data), max(1, len(data) // 40)):
             path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+            injected(1)
             report = verify_tree(folder)
             odd = [n for n, facts in report["files"].items() if facts["problem"]]
             if not odd:  # only white space in JSON and YAML may change nothing

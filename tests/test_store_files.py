@@ -56,6 +56,7 @@ def test_an_exception_in_the_block_leaves_the_old_file_alone(tmp_path, error):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EACCES])
 @pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.fault("disk that does not write")
 def test_a_failing_disk_leaves_the_old_file_alone(tmp_path, monkeypatch, number, step):
     write_text(tmp_path / "f", "old")
 
@@ -84,7 +85,8 @@ def small_disk(tmp_path):
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_full_disk_leaves_the_old_table_alone(small_disk):
+@pytest.mark.fault("disk full at a call that writes")
+def test_a_full_disk_leaves_the_old_table_alone(small_disk, injected):
     import numpy as np
 
     from benchkit.store.table import Table, write_table
@@ -98,6 +100,7 @@ def test_a_full_disk_leaves_the_old_table_alone(small_disk):
         except RunError as error:
             refused.append(str(error))
         assert [p.name for p in small_disk.iterdir()] == ["t.h5"]
+    injected(len(refused))
     assert 0 < len(refused) < 24
     assert all(f"no space is left while writing {small_disk / 'u.h5'}" in message for message in refused)
     with Table(small_disk / "t.h5") as table:
@@ -105,6 +108,7 @@ def test_a_full_disk_leaves_the_old_table_alone(small_disk):
 
 
 @pytest.mark.parametrize("size", [260_000, 261_000, 262_000, 300_000, 1 << 20])
+@pytest.mark.fault("disk full at a call that writes")
 def test_a_file_that_may_not_grow_is_an_error_that_names_it(tmp_path, size):
     program = (
         "import resource, signal, sys; from pathlib import Path; import numpy as np; "
@@ -143,6 +147,7 @@ def no_links(*_: object) -> None:
     raise OSError(errno.EPERM, "Operation not permitted")
 
 
+@pytest.mark.fault("file system without hard links")
 def test_without_hard_links_a_copy_is_made(tmp_path, monkeypatch):
     write_text(tmp_path / "a", "x")
     monkeypatch.setattr(files.os, "link", no_links)
@@ -153,6 +158,7 @@ def test_without_hard_links_a_copy_is_made(tmp_path, monkeypatch):
     assert not [p for p in tmp_path.iterdir() if ".tmp-" in p.name]
 
 
+@pytest.mark.fault("file system without hard links", "disk full at a call that writes")
 def test_a_failing_copy_leaves_nothing(tmp_path, monkeypatch):
     write_text(tmp_path / "a", "x")
 
@@ -173,6 +179,7 @@ def test_linking_what_is_missing_names_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.fault("unfinished file of a killed process", "unfinished file of another host")
 def test_clear_dead_removes_only_what_the_dead_left(tmp_path):
     with python("pass") as gone:
         gone.wait()
@@ -198,6 +205,7 @@ def test_clear_dead_removes_only_what_the_dead_left(tmp_path):
     assert clear_dead(tmp_path / "nowhere") == 0
 
 
+@pytest.mark.fault("unfinished file of a killed process")
 def test_a_killed_writer_leaves_the_old_file_and_its_rest_is_cleared(tmp_path):
     write_text(tmp_path / "f", "old")
     program = (

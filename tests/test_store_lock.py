@@ -33,6 +33,7 @@ with exclusive(Path(sys.argv[1]), lambda: print("waiting", flush=True)):
 """
 
 
+@pytest.mark.fault("lock of a killed process")
 def test_a_lock_excludes_and_dies_with_its_holder(tmp_path):
     lock = tmp_path / "below" / "tag.lock"
     with python(HOLD, lock, 60) as holder:
@@ -61,6 +62,7 @@ def test_a_counter_under_a_lock_loses_nothing(tmp_path):
     assert count.read_text() == "60"
 
 
+@pytest.mark.fault("file system without locks")
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     def none(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -72,5 +74,5 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
 def test_a_lock_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "f").write_text("a file")
-    with pytest.raises(RunError, match=r"cannot make the lock .*f/g"), exclusive(tmp_path / "f" / "g"):
+    with pytest.raises(RunError, match=r"cannot write .*f/g"), exclusive(tmp_path / "f" / "g"):
         pass

@@ -147,6 +147,7 @@ class TestSignsOfLife:
         with working(tmp_path, "w", Share()):
             assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.fault("killed worker of several", "clock set back")
     def test_dead_is_told_by_process_here_and_by_age_elsewhere(self, tmp_path: Path):
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()
@@ -201,6 +202,7 @@ class TestWhoIsMissing:
         assert "shard 1/3 has not begun: 8 images missing, such as 'test/000004', 'test/000005'" in left
         assert "start it with: benchkit export --conf t --shard 2/3" in left
 
+    @pytest.mark.fault("killed worker of several")
     def test_one_that_has_died_is_named_and_one_at_work_is_not_missed(
         self, tmp_path: Path, run: Callable[..., Outcome]
     ):
@@ -249,6 +251,7 @@ class TestSignals:
         finally:
             signal.signal(signal.SIGTERM, before)
 
+    @pytest.mark.fault("SIGTERM")
     def test_the_first_stops_and_afterwards_all_is_as_before(self):
         before = signal.getsignal(signal.SIGTERM)
 
@@ -298,6 +301,7 @@ def until(condition: Callable[[], bool], process: subprocess.Popen) -> None:
 class TestStoppedProcesses:
     """Real ones, by real signals."""
 
+    @pytest.mark.fault("SIGTERM")
     def test_sigterm_writes_what_is_complete_and_says_how_to_go_on(self, tmp_path: Path):
         process = started(tmp_path)
         until(lambda: forwards(tmp_path) >= 5, process)
@@ -308,6 +312,7 @@ class TestStoppedProcesses:
         assert "Traceback" not in said
         assert len(list(tmp_path.glob("outputs/features/*/part-*.h5"))) == 1
 
+    @pytest.mark.fault("Ctrl-C, twice")
     def test_twice_it_leaves_at_once(self, tmp_path: Path):
         process = started(tmp_path, patch=SLOW_WRITING, part_bytes=1)
         until(lambda: process.stdout is not None and process.stdout.readline() == "writing\n", process)
@@ -323,6 +328,7 @@ class TestStoppedProcesses:
         assert time.monotonic() - began < 10
         assert "once more, and it ends at once" in said
 
+    @pytest.mark.fault("killed worker of several")
     def test_a_killed_worker_is_named_and_costs_only_its_open_part(self, tmp_path: Path):
         """Parts of two batches; the second of two workers is killed, the first says so, and the command it says resumes."""
         killed = started(tmp_path, "--shard", "1/2", part_bytes=6_000)

@@ -34,7 +34,7 @@ from benchkit.store.bank import Bank
 from benchkit.store.columns import Ragged
 from benchkit.store.content import file_hash
 from benchkit.store.features import TagFeatures, write_features
-from benchkit.store.files import link_or_copy, put_in_place, replacing, sync, write_json
+from benchkit.store.files import changing, link_or_copy, put_in_place, replacing, sync, write_json
 from benchkit.store.items import ArrayItems, TableItems
 from benchkit.store.maps import Maps
 from benchkit.store.points import Points
@@ -58,8 +58,10 @@ def finish(job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any]
     """
     started = time.monotonic()
     build = job.parts / "build"
-    shutil.rmtree(build, ignore_errors=True)
-    build.mkdir(parents=True)
+    with changing(build):
+        if build.exists():
+            shutil.rmtree(build)
+        build.mkdir(parents=True)
     images = [job.facts[view].sha256 for view in job.views]
     skipped = _skipped(job, bank)
     check_left(job.splits, skipped)
@@ -82,8 +84,9 @@ def finish(job: Job, bank: Bank, keys: Sequence[str], timings: Mapping[str, Any]
     record["head"] = {"name": job.conf.head.name, **head, "threads": FIT_THREADS}
     record["timings"] = {**timings, "finish": time.monotonic() - started}
     write_json(build / NAME, sealed(record))
-    _publish(build, job.folder)
-    shutil.rmtree(job.parts)
+    with changing(job.folder):
+        _publish(build, job.folder)
+        shutil.rmtree(job.parts)
 
 
 def _thumbs(bank: Bank, images: Sequence[str]) -> Ragged:
@@ -234,10 +237,10 @@ def _write_state(head: Head, path: Path) -> None:
     state = head.state()
     if not state:
         return
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
-    with replacing(path) as unfinished:
-        save_file({name: np.ascontiguousarray(value) for name, value in state.items()}, unfinished)
+    with replacing(path) as unfinished:  # written here, since what fails of the disk is no OSError of safetensors'
+        unfinished.write_bytes(save({name: np.ascontiguousarray(value) for name, value in state.items()}))
 
 
 def _publish(build: Path, folder: Path) -> None:

@@ -53,17 +53,29 @@ def replacing(path: Path, *, read_only: bool = True) -> Iterator[Path]:
     """
     unfinished = temporary(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield unfinished
-        sync(unfinished)
-        if read_only:
-            unfinished.chmod(READ_ONLY)
-        put_in_place(unfinished, path)
-    except OSError as error:
-        raise RunError(_why(path, error)) from error
+        with changing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield unfinished
+            sync(unfinished)
+            if read_only:
+                unfinished.chmod(READ_ONLY)
+            put_in_place(unfinished, path)
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Inside, whatever the file system refuses is said of `path`.
+
+    Raises:
+        RunError: the disk is full or broken, or something may not be changed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunError(_why(path, error)) from error
 
 
 def _why(path: Path, error: OSError) -> str:
@@ -80,10 +92,8 @@ def make_folder(path: Path) -> None:
     Raises:
         RunError: it cannot be made.
     """
-    try:
+    with changing(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(_why(path, error)) from error
 
 
 def sync(path: Path) -> None:
@@ -132,8 +142,9 @@ def clear_dead(folder: Path) -> int:
     removed = 0
     for path in folder.glob("*.tmp-*") if folder.is_dir() else ():
         if owner(path) == "dead":
-            path.unlink(missing_ok=True)
-            removed += 1
+            with contextlib.suppress(OSError):  # it harms nobody
+                path.unlink(missing_ok=True)
+                removed += 1
     return removed
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from benchkit.errors import RunError
+from benchkit.store.files import changing
 
 
 @contextlib.contextmanager
@@ -37,13 +38,9 @@ def exclusive(path: Path, waiting: Callable[[], None] | None = None) -> Iterator
 
 
 def _opened(path: Path) -> IO[str]:
-    try:
+    with changing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("a")
-    except OSError as error:
-        raise RunError(
-            f"cannot make the lock {path}: {error.strerror or error}. Check the folder's permissions."
-        ) from error
 
 
 def _taken(handle: IO[str]) -> bool:

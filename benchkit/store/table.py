@@ -28,6 +28,7 @@ from benchkit.provenance import strict
 from benchkit.store import columns as layout
 from benchkit.store import foreign, seal
 from benchkit.store.columns import Column
+from benchkit.store.dropped import say_once
 from benchkit.store.files import replacing
 from benchkit.store.reading import RaggedReader, Reader, RowsReader, reader
 
@@ -71,6 +72,7 @@ def write_table(
 @contextlib.contextmanager
 def _created(path: Path) -> Iterator[h5py.File]:
     """A new HDF5 file; a disk that fills up while it is closed is an OSError here, which h5py calls a RuntimeError."""
+    say_once()
     try:
         with h5py.File(path, "w", locking="best-effort") as file:
             yield file
