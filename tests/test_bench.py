@@ -46,7 +46,19 @@ def test_all_parts_or_those_named(bench, monkeypatch, capsys, argv, expected):
 
 def test_every_part_there_is_can_be_run(bench, capsys):
     sys.path.insert(0, str(FOLDER))
-    assert bench.PARTS == ["dense", "export", "gpu", "inspector", "logreg", "masks", "matches", "pose", "retrieval", "reuse"]
+    assert bench.PARTS == [
+        "dense",
+        "export",
+        "gpu",
+        "inspector",
+        "logreg",
+        "masks",
+        "matches",
+        "pose",
+        "retrieval",
+        "reuse",
+        "verify",
+    ]
     assert all(callable(importlib.import_module(name).run) for name in bench.PARTS)
     with pytest.raises(SystemExit):
         bench.main(["absent"])

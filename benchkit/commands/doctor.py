@@ -96,22 +96,20 @@ def _version(name: str) -> str:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    from benchkit.errors import UsageError
+    from benchkit.errors import UsageError, printable
+    from benchkit.store.crew import most_processes
     from benchkit.store.verify import verify_tree
 
     if not given.path.exists():
         raise UsageError(f"{given.path} does not exist.")
-    report = verify_tree(given.path)
+    report = verify_tree(given.path, most_processes(), silent=False)
     if not report["files"]:
         raise UsageError(f"{given.path} holds no files of benchkit's, so there is nothing to verify.")
     if given.json:
         print(json.dumps(report, indent=1))
     else:
         for name, facts in report["files"].items():
-            print(
-                f"{facts['content'][:16]}  {name}"
-                if facts["content"]
-                else f"DAMAGED           {name}: {facts['problem']}"
-            )
+            state = facts["content"][:16] if facts["content"] else f"{'DAMAGED':16}"
+            print(f"{state}  {printable(name)}" + (f": {facts['problem']}" if facts["problem"] else ""))
         print(f"{report['content'][:16]}  content of all {len(report['files'])} files; {report['damaged']} damaged")
     return 3 if report["damaged"] else 0

@@ -19,6 +19,10 @@ from benchkit.errors import UsageError
 PARTS = ("values", "offsets", "shapes")  # of a field whose shape varies
 _HELD = 1024  # arrays gathered before they are written,
 _HELD_BYTES = 1 << 24  # or so many bytes of them
+_FEW, _MANY = 16, 128  # bytes of a row, rows: where summing byte by byte is faster
+_CRC = np.array([zlib.crc32(bytes([255 - byte])) for byte in range(256)], np.uint32) ^ np.uint32(
+    0xFF000000
+)  # its table
 
 
 @dataclass
@@ -55,8 +59,19 @@ def row_sums(rows: np.ndarray) -> np.ndarray:
     """crc32 of the bytes of every row, uint32 (N,)."""
     if not rows.size:
         return np.zeros(len(rows), np.uint32)
-    octets: Iterable[Any] = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).reshape(len(rows), -1)
-    return np.array(list(map(zlib.crc32, octets)), np.uint32)
+    octets = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).reshape(len(rows), -1)
+    if octets.shape[1] <= _FEW and len(rows) > _MANY:
+        return _sums_of_few(octets)
+    each: Iterable[Any] = octets
+    return np.array(list(map(zlib.crc32, each)), np.uint32)
+
+
+def _sums_of_few(octets: np.ndarray) -> np.ndarray:
+    """crc32 of rows of some bytes (N, bytes), byte by byte of all: ten times faster than a call for each score."""
+    state = np.full(len(octets), 0xFFFFFFFF, np.uint32)
+    for column in octets.T:
+        state = _CRC[(state ^ column) & 0xFF] ^ (state >> 8)
+    return ~state
 
 
 def ragged_sum(values: np.ndarray, shape: np.ndarray) -> int:

@@ -82,9 +82,15 @@ def _value_sums(part: Table, column: str, rows: Sequence[int]) -> list[int]:
 def entries_hash(entries: Iterable[Entry]) -> str:
     """sha256 over entries in the order (dataset path, item name)."""
     digest = hashlib.sha256()
+    orders: dict[
+        int, tuple[list[int], list[str]]
+    ] = {}  # by list of names, which most entries share: their order, and they in it
     for path, names, dtype, shapes, sums in sorted(entries, key=lambda e: e[0]):
-        order = sorted(range(len(names)), key=names.__getitem__)
-        values = sums.tolist()
-        lines = [f"{path}\0{names[i]}\0{dtype}\0{shapes[i]}\0{values[i]}\n" for i in order]
-        digest.update("".join(lines).encode())
+        if id(names) not in orders:
+            order = sorted(range(len(names)), key=names.__getitem__)
+            orders[id(names)] = order, [names[i] for i in order]
+        order, ordered = orders[id(names)]
+        before, between, values = f"{path}\0", f"\0{dtype}\0", sums[order].tolist()
+        rows = zip(ordered, [shapes[i] for i in order], values, strict=True)
+        digest.update("".join([f"{before}{name}{between}{shape}\0{value}\n" for name, shape, value in rows]).encode())
     return digest.hexdigest()

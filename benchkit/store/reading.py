@@ -24,6 +24,7 @@ LARGEST = float(1 << 40)  # numbers that the sides of an item without any may sp
 STEP = 1 << 20  # bytes read and summed at a time: they are still in the processor's cache when they are summed
 
 Broken = Callable[[int], Exception]  # row -> the error that names it
+Each = Callable[[int], None]  # told of bytes as they are read
 
 
 class Extent:
@@ -95,8 +96,9 @@ class RowsReader:
         self.extents = (self.extent, self._sums)
 
     def fits(self, count: int) -> bool:
-        """Whether there are as many rows and checksums as items."""
-        return self.extent.shape[:1] == (count,) and _are_sums(self._sums, count)
+        """Whether there are as many rows and checksums as items, and of text one a row."""
+        single = self.shape == () or not layout.is_text(self.dtype)
+        return self.extent.shape[:1] == (count,) and single and _are_sums(self._sums, count)
 
     @cached_property
     def sums(self) -> np.ndarray:
@@ -133,10 +135,17 @@ class RowsReader:
             raise self._broken(row)
         return rows[0]
 
-    def verify(self) -> None:
-        """Check every row, some at a time."""
+    def verify(self, each: Each) -> None:
+        """Check every row, some at a time; `each` is told of their bytes.
+
+        Raises:
+            UnicodeDecodeError: a text is no UTF-8, though its checksum fits.
+        """
         for start in range(0, self.extent.shape[0], self.rows_per_step):
-            self.block(start, min(start + self.rows_per_step, self.extent.shape[0]))
+            rows = self.block(start, min(start + self.rows_per_step, self.extent.shape[0]))
+            if layout.is_text(rows.dtype):
+                b"\0".join(rows.tolist()).decode()
+            each(rows.nbytes)
 
 
 class RaggedReader:
@@ -156,7 +165,8 @@ class RaggedReader:
         """Whether there are as many shapes, offsets and checksums as items."""
         places = self._offsets.shape == (count + 1,) and self._offsets.dtype == np.int64 == self._shapes.dtype
         shapes = len(self._shapes.shape) == 2 and self._shapes.shape[0] == count and self._shapes.shape[1] <= MOST_AXES
-        return places and shapes and len(self._values.shape) == 1 and _are_sums(self._sums, count)
+        values = len(self._values.shape) == 1 and not layout.is_text(self.dtype)
+        return places and shapes and values and _are_sums(self._sums, count)
 
     @cached_property
     def sums(self) -> np.ndarray:
@@ -194,17 +204,21 @@ class RaggedReader:
         except ValueError:  # (0, 10**18): numpy has no such arrays
             raise self._broken(row) from None
 
-    def verify(self) -> None:
-        """Check every item: those that lie one behind the other are read together, which is ten times faster for small ones."""
+    def verify(self, each: Each) -> None:
+        """Check every item; `each` is told of their bytes.
+
+        Items that lie one behind the other are read together, which is ten times faster for small ones.
+        """
         if not self._are_in_order():
             for row in range(len(self.shapes)):
-                self.item(row)
+                each(self.item(row).nbytes)
             return
         begin, step = 0, STEP // max(1, self.dtype.itemsize)
         while begin < len(self.shapes):
             fitting = int(np.searchsorted(self.offsets, self.offsets[begin] + step, "right")) - 1
             end = max(fitting, begin + 1)
             self._verify_run(begin, end)
+            each(int(self.offsets[end] - self.offsets[begin]) * self.dtype.itemsize)
             begin = end
 
     def _are_in_order(self) -> bool:

@@ -1,44 +1,44 @@
-"""Verify every checksum below a path, and hash its content.
-
-Tables carry checksums of their own; summaries.json and a head's weights are compared with the sha256 in the record
-beside them, a record with its own seal, and a bank's identity with the name of its folder.
-"""
+"""Verify every checksum below a path, and hash its content."""
 
 from __future__ import annotations
 
-import re
+import contextlib
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchkit.errors import BenchkitError, RunError, reason
-from benchkit.provenance import strict
-from benchkit.provenance.identity import canonical, identity_hash
+from benchkit.progress import Progress
+from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import NAME as RECORD
-from benchkit.provenance.record import SEAL, file_sha256, seal_of
-from benchkit.provenance.shape import is_below
-from benchkit.store.content import features_hash, table_hash
-from benchkit.store.features import TagFeatures
-from benchkit.store.table import Table
+from benchkit.store.checking import Outcome, check_files, content_of
+from benchkit.store.crew import check_batches
 
 OUTSIDE = ("thumbs.h5", RECORD, "conf.yaml", "identity.json")  # verified, but no part of a folder's content
 UNFINISHED = (".parts", ".locks")
+BATCH = 64 << 20  # bytes that one process checks at a time
+MANY = 256 << 20  # bytes, and
+SEVERAL = 500  # files, from which on others help: each takes a third of a second to start
 
 
-def verify_tree(path: Path) -> dict[str, Any]:
+def verify_tree(path: Path, processes: int = 1, silent: bool = True) -> dict[str, Any]:
     """Check all files below `path`.
+
+    Args:
+        path: a file or folder.
+        processes: that many work at it where it is large.
+        silent: else it tells on standard error how far it is, where it takes more than two seconds.
 
     Returns:
         files: per relative name its content hash (or None) and what is wrong; content: hash over predictions, targets,
         results, summaries and feature values of each folder; damaged: how many files are.
     """
-    found: dict[tuple[int, int], str] = {}  # by inode: parts and targets have a name in the tag and one in the bank
-    report: dict[str, Any] = {}
-    for file in _files(path):
-        name = file.name if path.is_file() else file.relative_to(path).as_posix()
-        try:
-            report[name] = {"content": _verified(file, found), "problem": ""}
-        except BenchkitError as error:
-            report[name] = {"content": None, "problem": str(error)}
+    files = _files(path)
+    outcomes = _outcomes(files, processes, silent)
+    report = {
+        file.name if path.is_file() else file.relative_to(path).as_posix(): {"content": content, "problem": problem}
+        for file, (content, problem) in zip(files, outcomes, strict=True)
+    }
     parts = {name: facts["content"] for name, facts in report.items() if _counts(name)}
     return {
         "files": report,
@@ -57,7 +57,7 @@ def _files(path: Path) -> list[Path]:
 
 def folder_content(folder: Path) -> str:
     """Content hash of one tag's folder: predictions, targets, results, summaries and feature values."""
-    found = {name: _content(folder / name) for name in sorted(p.name for p in folder.iterdir()) if _counts(name)}
+    found = {name: content_of(folder / name) for name in sorted(p.name for p in folder.iterdir()) if _counts(name)}
     return identity_hash(found)
 
 
@@ -71,115 +71,60 @@ def _counts(name: str) -> bool:
     )
 
 
-def _verified(file: Path, found: dict[tuple[int, int], str]) -> str:
-    status = file.stat()
-    inode = (status.st_dev, status.st_ino)
-    if inode in found:
-        return found[inode]
-    content = _content(file)
-    _check_record(file, content)
-    if status.st_nlink > 1 and file.name.startswith("part-"):
-        found[inode] = content
-    return content
+def _outcomes(files: Sequence[Path], processes: int, silent: bool) -> list[Outcome]:
+    """Of each file; a part that has a name in the bank and others in tags is read once."""
+    keys = [_key(file) for file in files]
+    first: dict[Any, Path] = {}
+    for key, file in zip(keys, files, strict=True):
+        first.setdefault(key, file)
+    found = dict(zip(first, _checked(list(first.values()), processes, silent), strict=True))
+    return [
+        found[key]
+        if found[key][0] or file == first[key]
+        else check_files([file], lambda count: None)[0]  # it names itself
+        for key, file in zip(keys, files, strict=True)
+    ]
 
 
-def _content(file: Path) -> str:
-    if file.suffix == ".h5":
-        return _table_content(file)
-    if file.suffix == ".json":
-        return _json_content(file)
-    return _sha256(file)
+def _key(file: Path) -> Any:
+    status = _status(file)
+    shared = status is not None and status.st_nlink > 1 and file.name.startswith("part-")
+    return (status.st_dev, status.st_ino) if status is not None and shared else file
 
 
-def _table_content(file: Path) -> str:
-    with Table(file) as table:
-        for column in table.columns:
-            table.verify(column)
-        for name in table.whole:
-            table.read_whole(name)
-        table.meta  # noqa: B018  reading checks it
-        if table.kind != "features":
-            return table_hash(table)
-    with TagFeatures(file.parent) as features:
-        return features_hash(features)
+def _status(file: Path) -> os.stat_result | None:
+    with contextlib.suppress(FileNotFoundError):  # replaced or removed since it was listed
+        return file.stat()
+    return None
 
 
-def _json_content(file: Path) -> str:
-    try:
-        value = strict.read(file)
-        content = identity_hash(value)
-    except (ValueError, OSError) as error:
-        raise RunError(f"{file} is damaged: {error}. Make it again with eval, or export.") from error
-    if file.name == "identity.json" and _folder_hash(file.parent) not in ("", content[:8]):
-        raise RunError(f"{file} is damaged: it is not the identity that its folder is named after. Export again.")
-    return content
+def _checked(files: Sequence[Path], processes: int, silent: bool) -> list[Outcome]:
+    statuses = map(_status, files)
+    sizes = [status.st_size if status else 0 for status in statuses]
+    progress, read = Progress(sum(sizes) // 1_000_000, "verifying", "MB", silent), 0
 
-
-def _check_record(file: Path, content: str) -> None:
-    """Compare a file of a tag's folder with the record beside it.
-
-    Raises:
-        RunError: they do not fit.
-    """
-    record = _record(file.parent)
-    if record is None:
-        return
-    if file.name == RECORD:
-        absent = [name for name in _files_of(record) if not (file.parent / name).is_file()]
-        if absent:
-            raise RunError(f"{file} speaks of {absent[0]}, which is missing. Make it again with eval, or export.")
-        fits = record.get(SEAL) == seal_of(record)
-    elif file.name == "conf.yaml":
-        fits = _conf(file) == canonical(record.get("conf"))
-    else:
-        fits = _as_recorded(file, content, _files_of(record).get(file.name))
-    if not fits:
-        raise RunError(
-            f"{file} is not what record.json says: one of them is damaged, or an eval did not finish. Make it again "
-            "with eval (--overwrite_eval), or export (--overwrite)."
-        )
-
-
-def _record(folder: Path) -> dict[str, Any] | None:
-    try:
-        record = strict.read(folder / RECORD)
-    except (ValueError, OSError):  # reported under its own name
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _files_of(record: dict[str, Any]) -> dict[str, Any]:
-    """Facts by name of a file beside the record; none where they are no such facts: then its seal is all there is to check."""
-    files = record.get("files")
-    if not isinstance(files, dict) or not all(isinstance(f, dict) and is_below(n) for n, f in files.items()):
-        return {}
-    return files
-
-
-def _conf(file: Path) -> Any:
-    from benchkit.conf.layers import read_native
+    def each(count: int) -> None:
+        nonlocal read
+        read += count
+        progress.advance(read // 1_000_000 - progress.done)
 
     try:
-        return canonical(read_native(file))
-    except BenchkitError as error:
-        raise RunError(f"{file} is damaged: {reason(error)}. record.json holds the same settings.") from error
+        batches = _batches(files, sizes)
+        if processes > 1 and len(batches) > 1 and (sum(sizes) >= MANY or len(files) >= SEVERAL):
+            return check_batches(batches, processes, each)
+        return [outcome for batch in batches for outcome in check_files(batch, each)]
+    finally:
+        progress.finish()
 
 
-def _as_recorded(file: Path, content: str, facts: dict[str, Any] | None) -> bool:
-    if facts is None or file.name == "features.h5":  # its row checksums say enough; its content hash leaves out meta
-        return True
-    if file.suffix == ".h5":
-        return facts.get("content") == content
-    return facts.get("sha256") == (_sha256(file) if file.suffix == ".json" else content)
-
-
-def _folder_hash(folder: Path) -> str:
-    match = re.search(r"-([0-9a-f]{8})$", folder.resolve().name)
-    return match[1] if match else ""
-
-
-def _sha256(file: Path) -> str:
-    try:
-        return file_sha256(file)
-    except OSError as error:
-        raise RunError(f"{file} cannot be read: {error.strerror or error}.") from error
+def _batches(files: Sequence[Path], sizes: Sequence[int]) -> list[list[Path]]:
+    """Files of one folder, of BATCH bytes together or one alone."""
+    batches: list[list[Path]] = []
+    room = 0
+    for file, size in zip(files, sizes, strict=True):
+        if not batches or batches[-1][0].parent != file.parent or size > room:
+            batches.append([])
+            room = BATCH
+        batches[-1].append(file)
+        room -= size
+    return batches

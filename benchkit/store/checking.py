@@ -1,0 +1,164 @@
+"""Check whole files and hash their content: tables by their own checksums, all others by what stands beside them.
+
+summaries.json and a head's weights are compared with the sha256 in the record beside them, a record with its own seal, and
+a bank's identity with the name of its folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchkit.errors import BenchkitError, RunError, reason
+from benchkit.provenance import strict
+from benchkit.provenance.identity import canonical, identity_hash
+from benchkit.provenance.record import NAME as RECORD
+from benchkit.provenance.record import SEAL, file_sha256, seal_of
+from benchkit.provenance.shape import is_below
+from benchkit.store.content import features_hash, table_hash
+from benchkit.store.features import TagFeatures
+from benchkit.store.reading import Each
+from benchkit.store.table import Table
+
+Outcome = tuple[str | None, str]  # content hash, or None and what is wrong
+
+
+def check_files(files: Sequence[Path], each: Each) -> list[Outcome]:
+    """Check files of one folder; the record beside them is read once.
+
+    Args:
+        files: whole paths.
+        each: called with numbers of bytes, in all the sizes of the files.
+    """
+    record = _record(files[0].parent)
+    return [_outcome(file, record, each) for file in files]
+
+
+def _outcome(file: Path, record: dict[str, Any] | None, each: Each) -> Outcome:
+    told = 0
+
+    def tell(count: int) -> None:
+        nonlocal told
+        told += count
+        each(count)
+
+    try:
+        content = content_of(file, tell)
+        _check_record(file, content, record)
+        return content, ""
+    except BenchkitError as error:
+        return None, str(error)
+    finally:
+        each(max(0, _size(file) - told))
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
+
+
+def content_of(file: Path, each: Each = lambda count: None) -> str:
+    """Content hash of a file, all of whose own checksums hold.
+
+    Raises:
+        BenchkitError: one does not, or the file cannot be read; the message names it.
+    """
+    if file.suffix == ".h5":
+        return _table_content(file, each)
+    if file.suffix == ".json":
+        return _json_content(file)
+    return _sha256(file)
+
+
+def _table_content(file: Path, each: Each) -> str:
+    with Table(file) as table:
+        for column in table.columns:
+            table.verify(column, each)
+        for name in table.whole:
+            table.read_whole(name)
+        table.meta  # noqa: B018  reading checks it
+        if table.kind != "features":
+            return table_hash(table)
+    with TagFeatures(file.parent) as features:
+        return features_hash(features)
+
+
+def _json_content(file: Path) -> str:
+    try:
+        value = strict.read(file)
+        content = identity_hash(value)
+    except (ValueError, OSError) as error:
+        raise RunError(f"{file} is damaged: {error}. Make it again with eval, or export.") from error
+    if file.name == "identity.json" and _folder_hash(file.parent) not in ("", content[:8]):
+        raise RunError(f"{file} is damaged: it is not the identity that its folder is named after. Export again.")
+    return content
+
+
+def _check_record(file: Path, content: str, record: dict[str, Any] | None) -> None:
+    """Compare a file of a tag's folder with the record beside it.
+
+    Raises:
+        RunError: they do not fit.
+    """
+    if record is None:
+        return
+    if file.name == RECORD:
+        absent = [name for name in files_of(record) if not (file.parent / name).is_file()]
+        if absent:
+            raise RunError(f"{file} speaks of {absent[0]}, which is missing. Make it again with eval, or export.")
+        fits = record.get(SEAL) == seal_of(record)
+    elif file.name == "conf.yaml":
+        fits = _conf(file) == canonical(record.get("conf"))
+    else:
+        fits = _as_recorded(file, content, files_of(record).get(file.name))
+    if not fits:
+        raise RunError(
+            f"{file} is not what record.json says: one of them is damaged, or an eval did not finish. Make it again "
+            "with eval (--overwrite_eval), or export (--overwrite)."
+        )
+
+
+def _record(folder: Path) -> dict[str, Any] | None:
+    try:
+        record = strict.read(folder / RECORD)
+    except (ValueError, OSError):  # reported under its own name
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def files_of(record: dict[str, Any]) -> dict[str, Any]:
+    """Facts by name of a file beside the record; none where they are no such facts: then its seal is all there is to check."""
+    files = record.get("files")
+    if not isinstance(files, dict) or not all(isinstance(f, dict) and is_below(n) for n, f in files.items()):
+        return {}
+    return files
+
+
+def _conf(file: Path) -> Any:
+    from benchkit.conf.layers import read_native
+
+    try:
+        return canonical(read_native(file))
+    except BenchkitError as error:
+        raise RunError(f"{file} is damaged: {reason(error)}. record.json holds the same settings.") from error
+
+
+def _as_recorded(file: Path, content: str, facts: dict[str, Any] | None) -> bool:
+    if facts is None or file.name == "features.h5":  # its row checksums say enough; its content hash leaves out meta
+        return True
+    if file.suffix == ".h5":
+        return facts.get("content") == content
+    return facts.get("sha256") == (_sha256(file) if file.suffix == ".json" else content)
+
+
+def _folder_hash(folder: Path) -> str:
+    match = re.search(r"-([0-9a-f]{8})$", folder.resolve().name)
+    return match[1] if match else ""
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return file_sha256(file)
+    except OSError as error:
+        raise RunError(f"{file} cannot be read: {error.strerror or error}.") from error
