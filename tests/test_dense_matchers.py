@@ -21,6 +21,7 @@ from PIL import Image
 from benchkit.conf.build import build
 from benchkit.datasets.image_folder import Settings as FolderSettings
 from benchkit.datasets.image_folder import build as build_folder
+from benchkit.datasets.scenes import Scenes
 from benchkit.errors import BenchkitError, RunError, UsageError
 from benchkit.eval import evaluate
 from benchkit.export import export
@@ -31,6 +32,7 @@ from benchkit.heads.loftr import LoFTR
 from benchkit.heads.loftr import Settings as LoFTRSettings
 from benchkit.heads.solvers import dense_matcher, loftr
 from benchkit.heads.solvers.dense_matcher import Found
+from benchkit.images import Unreadable
 from benchkit.preprocess import Preprocess
 from benchkit.provenance.record import read_record
 from benchkit.settings import setting
@@ -182,10 +184,10 @@ def test_a_shift_is_found_exactly(preprocess: Preprocess, factor: int, tmp_path:
     assert {float(x % (8 * factor)) for x in one[:, 0]} == {4 * factor}
 
 
-def run(outputs: Path, *arguments: str, conf: str = "loftr", benchmark: str = "correspondence") -> Any:
+def run(outputs: Path, *arguments: str, conf: str = "loftr", benchmark: str = "correspondence", **options: Any) -> Any:
     said: list[str] = []
     given = (f"model.head.name={NAME}", *DATA, *arguments)
-    (end,) = export(conf, benchmark, arguments=given, tag="t", outputs=outputs, say=said.append)
+    (end,) = export(conf, benchmark, arguments=given, tag="t", outputs=outputs, say=said.append, **options)
     if isinstance(end, BenchkitError):
         raise end
     return end, said
@@ -307,6 +309,75 @@ class TestWholeWay:
         with pytest.raises(UsageError, match=message):
             run(tmp_path, *arguments, conf=conf)
         assert not (tmp_path / "results").exists()
+
+
+class TestShards:
+    """Each worker predicts its own items; who finishes the tag predicts none twice."""
+
+    def content(self, folder: Path) -> str:
+        return file_hash(folder / "predictions.h5", "predictions")
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_each_predicts_its_own(self, order: tuple[int, int], tmp_path: Path):
+        whole, _ = run(tmp_path / "whole")
+        counts, states = [], []
+        for index in order:
+            Blocks.calls.clear()
+            end, _ = run(tmp_path, shard=f"{index}/2")
+            counts.append(len(Blocks.calls))
+            states.append(end.state)
+        assert states == ["waiting", "finished"]
+        assert sorted(counts) == [2, 3]
+        assert self.content(end.folder) == self.content(whole.folder)
+        assert not (end.folder / ".parts").exists()
+
+    def test_who_has_stopped_is_named_with_the_items_and_resumes(self, tmp_path: Path):
+        Blocks.trouble = stop_at(2, KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, shard="0/2")
+        Blocks.trouble = None
+        waiting, _ = run(tmp_path, shard="1/2")
+        assert waiting.state == "waiting"
+        assert "2 of 5 items of correspondence/t are not predicted yet" in waiting.left
+        assert "shard 0/2" in waiting.left
+        assert "has stopped: 2 items missing, such as 'test/000002" in waiting.left
+        Blocks.calls.clear()
+        end, _ = run(tmp_path, shard="0/2")
+        assert end.state == "finished"
+        assert len(Blocks.calls) == 2
+
+    def test_finishing_by_hand_predicts_what_is_missing(self, tmp_path: Path):
+        Blocks.trouble = stop_at(2, KeyboardInterrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, shard="0/2")
+        Blocks.trouble = None
+        run(tmp_path, shard="1/2")
+        Blocks.calls.clear()
+        end, said = run(tmp_path, finish=True)
+        assert end.state == "finished"
+        assert len(Blocks.calls) == 2
+        assert any("3 of 5 items were predicted before" in text for text in said)
+
+    @pytest.mark.parametrize("policy", ["stop", "skip"])
+    def test_a_damaged_image(self, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        render = Scenes.image
+
+        def image(self: Scenes, view: str) -> np.ndarray:
+            if view.startswith("test/000001"):
+                raise Unreadable("it is cut off")
+            return render(self, view)
+
+        monkeypatch.setattr(Scenes, "image", image)
+        if policy == "stop":
+            with pytest.raises(RunError, match="cut off"):
+                run(tmp_path, shard="0/2")
+            return
+        ends = [run(tmp_path, "data.on_error=skip", shard=f"{index}/2")[0] for index in (0, 1)]
+        assert [end.state for end in ends] == ["waiting", "finished"]
+        record = read_record(ends[1].folder)
+        assert record is not None
+        assert list(record["data"]["skipped"]) == ["test/000001"]
+        assert record["data"]["n_items"] == 4
 
 
 class TestPredicted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from benchkit.errors import printable, some
@@ -43,7 +43,13 @@ def absent(job: Job, bank: Bank, wanted: Wanted) -> str:
 
 
 def missing_shares(
-    bank: Bank, pictures: Sequence[Picture], columns: Sequence[str], model: Any, share: Share, command: str
+    bank: Bank,
+    pictures: Sequence[Picture],
+    columns: Sequence[str],
+    model: Any,
+    share: Share,
+    command: str,
+    owed: Mapping[int, Sequence[str]],
 ) -> str:
     """Of each share that is not all in the bank: who is at it, or what is missing and how it is resumed; "" of none.
 
@@ -54,30 +60,30 @@ def missing_shares(
         model: LoadedModel: its inputs and batches decide what belongs together.
         share: this process's own.
         command: that made this process; '' from Python.
+        owed: by share of `share.count`, the items that it has not predicted.
     """
     lacking = bank.missing((p.sha256 for p in pictures), columns)
     known = {(sign.index, sign.count): sign for sign in signs(bank.folder, work_id(pictures))}
     counts = [share.count] if share.count > 1 else sorted({count for _, count in known})
     told = []
-    for count in counts if lacking else ():
+    for count in counts if lacking or owed else ():
         views: list[list[str]] = [[] for _ in range(count)]
         dealt = owners(pictures, model.preprocess, model.conf.model.batch_size, count)
         for picture in pictures:
             if picture.sha256 in lacking:
                 views[dealt[picture.sha256]].append(picture.view)
-        told += [
-            _told(f"{index}/{count}", left, known.get((index, count)), command)
-            for index, left in enumerate(views)
-            if left
-        ]
+        for index, left in enumerate(views):
+            sign, items = known.get((index, count)), owed.get(index, ()) if count == share.count else ()
+            if left or items:
+                told.append(_told(f"{index}/{count}", left or items, "image" if left else "item", sign, command))
     return some(told, _SHARES, "; ")
 
 
-def _told(shard: str, views: Collection[str], sign: Sign | None, command: str) -> str:
-    images = f"{len(views)} {'image' if len(views) == 1 else 'images'}"
+def _told(shard: str, names: Collection[str], what: str, sign: Sign | None, command: str) -> str:
+    images = f"{len(names)} {what}{'s' * (len(names) != 1)}"
     if sign is not None and not sign.missing:
         return f"shard {shard} {_who(sign)} is at work: {images} to go"
-    such = f"{images} missing, such as {', '.join(printable(repr(v), 100) for v in sorted(views)[:_NAMES])}"
+    such = f"{images} missing, such as {', '.join(printable(repr(v), 100) for v in sorted(names)[:_NAMES])}"
     if sign is None:
         return f"shard {shard} has not begun: {such}; start it with: {resuming(command, shard)}"
     return f"shard {shard} {_who(sign)} {_fate(sign)}: {such}; resume it with: {resuming(command, shard)}"

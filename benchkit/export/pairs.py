@@ -14,11 +14,15 @@ from benchkit.errors import RunError, UsageError, out_of_memory
 from benchkit.export.forward import PART_BYTES, PART_SECONDS
 from benchkit.export.inputs import own_code
 from benchkit.export.job import Job
+from benchkit.export.shares import Share
 from benchkit.export.views import Views
 from benchkit.heads.base import Head
-from benchkit.progress import track
+from benchkit.images import Unreadable
+from benchkit.progress import Progress, track
+from benchkit.store.bank import Bank
 from benchkit.store.columns import Column
 from benchkit.store.items import ArrayItems
+from benchkit.store.lock import exclusive
 from benchkit.store.predicted import Predicted
 
 if TYPE_CHECKING:
@@ -43,23 +47,94 @@ def predict_items(job: Job, views: Views, given: ArrayItems, model: LoadedModel,
     Raises:
         RunError: an image cannot be decoded, a prediction is not finite, or memory does not suffice; what was finished is kept.
     """
-    named = {item: list(job.dataset.views(item)[: job.head.wants().views]) for item in given.names}
-    images = {item: "+".join(job.facts[view].sha256 for view in each) for item, each in named.items()}
-    identity = _identity(job, model, given)
-    folder = job.parts / "pairs"
-    parts = Predicted(folder, identity, model.platform, images, PART_BYTES, PART_SECONDS, job.head.say)
+    parts = _parts(job, given, model)
     rows = [row for row, item in enumerate(given.names) if item not in parts]
-    if len(rows) < len(given.names):
+    if 0 < len(rows) < len(given.names):
         job.head.say(f"{len(given.names) - len(rows):,} of {len(given.names):,} items were predicted before a stop.")
     try:
         for row in track(rows, len(rows), "predict", "items"):
             item = given.names[row]
             fields = {name: given.read(name)[row : row + 1] for name in given.fields}
             job.head.read_given(ArrayItems([item], fields))
-            parts.add(item, _predicted(job.head, item, views.of(named[item]), threads))
+            parts.add(item, _predicted(job.head, item, views.of(_named(job, item)), threads))
     finally:  # whatever stops the loop, finished items are kept
         parts.close()
     return parts
+
+
+def divides(job: Job) -> bool:
+    """Whether workers can each predict some of the items before the tag is finished: the head reads the images themselves,
+    learns nothing, and is told nothing of the truth.
+    """
+    return job.head.wants().kind == "images" and not job.has_train and not job.dataset.given
+
+
+def predict_share(job: Job, bank: Bank, model: LoadedModel, share: Share, threads: int, progress: Progress) -> None:
+    """Predict the items that are this worker's; what an image's damage keeps from being predicted is left to `finish`.
+
+    Args:
+        job: a tag whose items can be divided.
+        bank: for what was left out of it.
+        model, threads: as of `predict_items`.
+        share: every `count`-th item.
+        progress: counts the items.
+
+    Raises:
+        RunError: as of `predict_items`.
+    """
+    with exclusive(job.outputs.lock(job.conf.benchmark, job.tag)):
+        if not job.still_to_finish():
+            return
+        parts = _parts(job, ArrayItems([], {}), model)
+    names = [view for item in _usable(job, bank) for view in _named(job, item)]
+    views = Views(job.dataset, job.facts, names, model.preprocess, str(model.device))
+    try:
+        for item in _usable(job, bank)[share.index :: share.count]:
+            if item not in parts:
+                job.head.read_given(ArrayItems([item], {}))
+                _add_readable(job, parts, item, views, threads)
+            progress.advance()
+    finally:
+        parts.close()
+        progress.finish()
+
+
+def _add_readable(job: Job, parts: Predicted, item: str, views: Views, threads: int) -> None:
+    try:
+        parts.add(item, _predicted(job.head, item, views.of(_named(job, item)), threads))
+    except RunError as error:
+        if not isinstance(error.__cause__, Unreadable) or job.conf.data.settings.on_error == "stop":
+            raise
+
+
+def unpredicted(job: Job, bank: Bank, model: LoadedModel, share: Share) -> dict[int, list[str]]:
+    """By share, the items that nobody has predicted yet, of a tag whose items can be divided and that is not finished."""
+    with exclusive(job.outputs.lock(job.conf.benchmark, job.tag)):
+        if not divides(job) or not job.still_to_finish():
+            return {}
+        parts = _parts(job, ArrayItems([], {}), model)
+    items = _usable(job, bank)
+    dealt = {index: [i for i in items[index :: share.count] if i not in parts] for index in range(share.count)}
+    return {index: left for index, left in dealt.items() if left}
+
+
+def _usable(job: Job, bank: Bank) -> list[str]:
+    """Evaluated items that nothing is known against."""
+    items = [item for item in job.test.items if item not in job.skipped]
+    return [i for i in items if not any(job.facts[v].sha256 in bank.reasons for v in job.dataset.views(i))]
+
+
+def _named(job: Job, item: str) -> list[str]:
+    return list(job.dataset.views(item)[: job.head.wants().views])
+
+
+def _parts(job: Job, given: ArrayItems, model: LoadedModel) -> Predicted:
+    """What is predicted of all evaluated items so far."""
+    named = {item: _named(job, item) for item in job.test.items if item not in job.skipped}
+    images = {item: "+".join(job.facts[view].sha256 for view in each) for item, each in named.items()}
+    identity = _identity(job, model, given)
+    folder = job.parts / "pairs"
+    return Predicted(folder, identity, model.platform, images, PART_BYTES, PART_SECONDS, job.head.say)
 
 
 def _predicted(head: Head, item: str, views: Views, threads: int) -> Mapping[str, Column]:

@@ -14,8 +14,9 @@ from benchkit.conf.diff import identity_view
 from benchkit.errors import BenchkitError, UsageError
 from benchkit.export.batches import Picture, own
 from benchkit.export.coverage import Wanted, absent, missing_shares
-from benchkit.export.finish import finish
+from benchkit.export.finish import FIT_THREADS, finish
 from benchkit.export.job import Job, Outcome
+from benchkit.export.pairs import divides, predict_share, unpredicted
 from benchkit.export.shares import Share, cpus
 from benchkit.export.texts import fill_texts
 from benchkit.export.texts import lacking as lacking_texts
@@ -135,6 +136,7 @@ def _export_known(
         if not options.only_finish:
             with working(bank.folder, work, options.share) as beat:
                 timings = _fill(jobs, pictures, together, model, bank, options, beat)
+                _predict_shares(jobs.values(), model, bank, options, beat)
     except BenchkitError as error:
         stopped = error
     ends = {n: _settle(job, model, bank, wants[n], timings, options) for n, job in jobs.items()}
@@ -143,7 +145,11 @@ def _export_known(
         forget(bank.folder, work)
         return ends
     command = next(iter(jobs.values())).command
-    left = missing_shares(bank, pictures, together.columns, model, options.share, command)
+    owed: dict[int, list[str]] = defaultdict(list)
+    for job in (jobs[number] for number in waiting):
+        for index, items in unpredicted(job, bank, model, options.share).items():
+            owed[index] += items
+    left = missing_shares(bank, pictures, together.columns, model, options.share, command, owed)
     return {**ends, **{n: _left(end, stopped, left, options) for n, end in waiting.items()}}
 
 
@@ -189,6 +195,16 @@ def _fill(
     started = time.monotonic()
     rate = forward.fill(bank, mine, wanted.columns, data.on_error, data.num_workers or cpus(), progress)
     return {"forwards": forward.images, "forward": time.monotonic() - started, "images_per_second": rate}
+
+
+def _predict_shares(jobs: Iterable[Job], model: Any, bank: Bank, options: Options, beat: Callable[[], None]) -> None:
+    """This worker's items of heads that read the images themselves; a single one predicts them when it finishes the tag."""
+    share = options.share
+    for job in jobs if share.count > 1 else ():
+        if divides(job):
+            mine = len(job.test.items[share.index :: share.count])
+            progress = Progress(mine, "predict", "items", silent=not share.leads, each=beat)
+            predict_share(job, bank, model, share, FIT_THREADS, progress)
 
 
 def _pictures(jobs: Sequence[Job]) -> list[Picture]:
@@ -254,9 +270,9 @@ def _settle(
     outcome = Outcome(job.conf.benchmark, job.tag, job.folder, "finished", forwards=forwards, place=job.place)
     outcome.share = options.share
     bank.scan()
-    if left := absent(job, bank, wanted):
-        return dataclasses.replace(outcome, state="waiting", left=left)
     try:
+        if left := absent(job, bank, wanted) or _owed(job, model, bank, options):
+            return dataclasses.replace(outcome, state="waiting", left=left)
         with exclusive(job.outputs.lock(job.conf.benchmark, job.tag), _told(job, options)):
             for folder in (job.folder, job.outputs.targets("").parent, job.outputs.manifest("").parent):
                 clear_dead(folder)
@@ -268,3 +284,13 @@ def _settle(
     except BenchkitError as error:
         return error
     return outcome
+
+
+def _owed(job: Job, model: Any, bank: Bank, options: Options) -> str:
+    """What other workers have not predicted yet, in words; whoever finishes by hand, or works alone, predicts it himself."""
+    if options.share.count == 1 or options.only_finish:
+        return ""
+    owed = sum(map(len, unpredicted(job, bank, model, options.share).values()))
+    return (
+        f"{owed} of {len(job.test.items)} items of {job.conf.benchmark}/{job.tag} are not predicted yet" if owed else ""
+    )
