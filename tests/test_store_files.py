@@ -107,7 +107,7 @@ def test_a_full_disk_leaves_the_old_table_alone(small_disk, injected):
         assert table.read("x").sum() == 1000
 
 
-@pytest.mark.parametrize("size", [260_000, 261_000, 262_000, 300_000, 1 << 20])
+@pytest.mark.parametrize("size", [261_000, 261_500, 262_000, 300_000, 1 << 20])
 @pytest.mark.fault("disk full at a call that writes")
 def test_a_file_that_may_not_grow_is_an_error_that_names_it(tmp_path, size):
     program = (

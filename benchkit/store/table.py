@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,9 +26,9 @@ from benchkit.provenance import strict
 from benchkit.store import columns as layout
 from benchkit.store import foreign, seal
 from benchkit.store.columns import Column
-from benchkit.store.dropped import say_once
 from benchkit.store.files import replacing
 from benchkit.store.reading import Each, RaggedReader, Reader, RowsReader, reader
+from benchkit.store.sink import created
 
 VERSION = 1
 ODD = (foreign.Refused, KeyError, UnicodeDecodeError, RuntimeError)  # what h5py raises of odd structures
@@ -59,28 +57,15 @@ def write_table(
     text = np.frombuffer(json.dumps(meta or {}, sort_keys=True, allow_nan=False).encode(), np.uint8)
     arrays = {**{f"whole/{k}": np.asarray(v) for k, v in (whole or {}).items()}, "meta": text}
     with replacing(path) as unfinished:
-        with _created(unfinished) as file:
+        with created(unfinished) as (file, sink):
             layout.write(file, "names", list(names), len(names))
             for key in sorted(columns):
+                sink.check()
                 layout.write(file, key, columns[key], len(names))
             for key in sorted(arrays):
                 layout.write(file, key, arrays[key][None], 1)
             checked = _ranges(file)
         seal.append(unfinished, kind, VERSION, checked)
-
-
-@contextlib.contextmanager
-def _created(path: Path) -> Iterator[h5py.File]:
-    """A new HDF5 file; a disk that fills up while it is closed is an OSError here, which h5py calls a RuntimeError."""
-    say_once()
-    try:
-        with h5py.File(path, "w", locking="best-effort") as file:
-            yield file
-    except RuntimeError as error:
-        number = re.search(r"errno = (\d+)", str(error))
-        if not number:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def _ranges(file: h5py.File) -> list[seal.Range]:
