@@ -104,8 +104,8 @@ def test_another_platform_within_the_tolerance_the_smaller_name_wins(bank, late)
     rename(add(bank, ["x", "a"], THERE, 1 + TOLERANCE / 2, size=np.array([[3, 3], [4, 4]])), "3")
     bank.scan()
     assert bank.duplicates == 1
-    assert bank.place("features/cls@final", "a") == ("part-3.h5", 1)
-    assert bank.place("size", "a") == ("part-3.h5", 1)
+    assert bank.places("features/cls@final", ["a"]) == [("part-3.h5", 1)]
+    assert bank.places("size", ["a"]) == [("part-3.h5", 1)]
     assert np.array_equal(bank.read("features/cls@final", ["a"])[0], row("a") * np.float32(1 + TOLERANCE / 2))
     assert {p: bank.platforms[p] for p in bank.platforms} == {"part-3.h5": THERE, "part-8.h5": HERE}
 
@@ -200,3 +200,41 @@ def test_many_rows_from_more_parts_than_are_kept_open(bank, monkeypatch):
     order = rng.permutation(5000)
     assert np.array_equal(bank.read("features/x", [names[i] for i in order]), values[order])
     assert len(list(bank.folder.glob("part-*.h5"))) == 40
+
+
+def test_parts_that_disagree_are_refused_whenever_they_are_looked_for(bank):
+    """What was refused once must not be taken the next time."""
+    add(bank, ["a", "b"])
+    bank.scan()
+    add(bank, ["b"], scale=2)
+    for _ in range(2):
+        with pytest.raises(RunError, match="hold different"):
+            bank.scan()
+    assert bank.duplicates == 0
+    assert np.array_equal(bank.read("features/cls@final", ["b"]), [row("b")])
+
+
+def test_a_part_that_was_replaced_serves_no_other_images_row(bank):
+    part = add(bank, ["a", "b"])
+    bank.scan()
+    other = add(bank, ["b", "a"])
+    bank.close()
+    other.replace(part)
+    with pytest.raises(RunError, match=r"does not hold the image a in its row 0 any more") as caught:
+        bank.read("features/cls@final", ["a"])
+    assert part.name in str(caught.value)
+
+
+def test_one_image_in_three_parts_and_two_kinds_of_them(bank):
+    """Each later one is compared with the smallest so far, column by column."""
+    size = np.ones((1, 2), np.int32)
+    rename(add(bank, ["a"], size=size), "5")
+    rename(add(bank, ["a"]), "7")
+    bank.scan()
+    assert bank.duplicates == 1
+    rename(add(bank, ["a"]), "3")
+    bank.scan()
+    assert bank.duplicates == 2
+    assert bank.places("features/cls@final", ["a"]) == [("part-3.h5", 0)]
+    assert bank.places("size", ["a"]) == [("part-5.h5", 0)]
+    assert reopened(bank).duplicates == 2

@@ -8,7 +8,7 @@ feature keys (`features/<key>`), thumbnails (`thumb`), image sizes (`size`) and,
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from benchkit.errors import RunError
 from benchkit.provenance.identity import identity_hash
 from benchkit.store.columns import Column
 from benchkit.store.files import clear_dead, make_folder, write_json
+from benchkit.store.lookup import Lookup, digests, merged
 from benchkit.store.parts import OpenParts
 from benchkit.store.table import Table, write_table
 
 TOLERANCE = 2e-2  # relative difference allowed between platforms, of the row's largest value
 
 Place = tuple[str, int]  # part name, row
+Columns = tuple[str, ...]
 
 
 class Bank:
@@ -45,43 +47,72 @@ class Bank:
         clear_dead(folder)
         if not (folder / "identity.json").exists():
             write_json(folder / "identity.json", self.identity)
-        self.index: dict[str, dict[str, Place]] = {}
         self.reasons: dict[str, str] = {}
         self.platforms: dict[str, Mapping[str, Any]] = {}
         self.duplicates = 0
-        self._scanned: set[str] = set()
+        self._names: list[str] = []  # of the parts, in order: a part's number is its place here
+        self._kinds: dict[Columns, Lookup] = {}  # rows of the parts that have these columns
         self._parts = OpenParts(folder, self.identity_hash)
         self.scan()
 
     def scan(self) -> None:
-        """Index the parts that have appeared since the last scan."""
-        for path in sorted(self.folder.glob("part-*.h5")):
-            if path.name not in self._scanned:
-                self._index_part(path.name)
-                self._scanned.add(path.name)
+        """Index the parts that have appeared since the last scan; all of them, or none where they do not fit together."""
+        fresh = sorted({path.name for path in self.folder.glob("part-*.h5")}.difference(self._names))
+        if not fresh:
+            return
+        before = self._names, self._kinds, self.duplicates
+        read = [self._read_part(part) for part in fresh]
+        try:
+            numbers = self._take(fresh, read)
+            for column in sorted({c for columns, _ in read for c in columns if c.startswith("features/")}):
+                self._settle_duplicates(column, numbers)
+        except RunError:
+            self._names, self._kinds, self.duplicates = before
+            raise
 
-    def _index_part(self, part: str) -> None:
+    def _take(self, parts: Sequence[str], read: Sequence[tuple[Columns, np.ndarray]]) -> set[int]:
+        """Put the rows of new parts to the others; returns the numbers of the new parts."""
+        names = sorted([*self._names, *parts])
+        numbers = {name: number for number, name in enumerate(names)}
+        moved = np.array([numbers[name] for name in self._names], np.int32)
+        found = {columns: [lookup.renumbered(moved)] for columns, lookup in self._kinds.items()}
+        for part, (columns, images) in zip(parts, read, strict=True):
+            rows = np.arange(len(images), dtype=np.int32)
+            found.setdefault(columns, []).append(Lookup(images, np.full_like(rows, numbers[part]), rows))
+        self._names, self._kinds = names, {columns: merged(lookups) for columns, lookups in found.items()}
+        return {numbers[part] for part in parts}
+
+    def _read_part(self, part: str) -> tuple[Columns, np.ndarray]:
+        """Columns and names of a part."""
         table = self._parts[part]
         self.platforms[part] = table.meta["platform"]
         self.reasons.update((n, r) for n, r in zip(table.names, table.read("reason"), strict=True) if r)
-        found = {name: (part, row) for row, name in enumerate(table.names)}
-        for column in table.columns:
-            if column != "reason":
-                self._index_column(column, found)
+        return tuple(column for column in table.columns if column != "reason"), digests(table.names)
 
-    def _index_column(self, column: str, found: Mapping[str, Place]) -> None:
-        places = self.index.setdefault(column, {})
-        twice = [name for name in found if name in places] if places else []
-        if column.startswith("features/"):
-            for name in twice:
-                self._settle_duplicate(column, name, places[name], found[name])
-        places.update({**found, **{name: min(places[name], found[name]) for name in twice}})
+    def _having(self, column: str) -> list[Lookup]:
+        return [lookup for columns, lookup in self._kinds.items() if column in columns]
 
-    def _settle_duplicate(self, column: str, name: str, old: Place, new: Place) -> None:
+    def _settle_duplicates(self, column: str, fresh: Collection[int]) -> None:
+        """Compare rows of one image in several parts, where one of the parts is new."""
+        rows = merged(self._having(column))
+        repeats = rows.repeats()
+        seen = np.concatenate([[0], np.cumsum(np.isin(rows.parts, list(fresh)))])
+        for start, stop in repeats[seen[repeats[:, 1]] > seen[repeats[:, 0]]]:
+            places = list(zip(rows.parts[start:stop].tolist(), rows.rows[start:stop].tolist(), strict=True))
+            places.sort(key=lambda place: place[0] in fresh)  # those known before come first, each kind by name
+            best = places[0]
+            for place in places[1:]:
+                if place[0] in fresh:
+                    self._settle(column, best, place)
+                best = min(best, place)
+
+    def _settle(self, column: str, old: tuple[int, int], new: tuple[int, int]) -> None:
         self.duplicates += 1
-        first, second = self._parts[old[0]], self._parts[new[0]]
+        parts = [self._names[number] for number, _ in (old, new)]
+        first, second = (self._parts[part] for part in parts)
         equal = _equal_bits(first, old[1], second, new[1], column)
-        if not equal and self.platforms[old[0]] == self.platforms[new[0]]:
+        name = first.names[old[1]]
+        if not equal and self.platforms[parts[0]] == self.platforms[parts[1]]:
             raise RunError(
                 f"{first.path} and {second.path} hold different {column} for the image {name}, though one platform "
                 "made both: one was made by a faulty or non-deterministic forward. Delete both parts and export again."
@@ -92,14 +123,21 @@ class Bank:
                 "largest value, though only the machine differs. Delete the part you trust less and export again."
             )
 
+    def lacks(self, images: np.ndarray, columns: Sequence[str]) -> np.ndarray:
+        """Which of so many digests uint8 (N, 32) lack which columns: bool (N, columns)."""
+        there = {kind: lookup.find(images) >= 0 for kind, lookup in self._kinds.items()}
+        lacking = np.ones((len(images), len(columns)), bool)
+        for number, column in enumerate(columns):
+            for kind in (kind for kind in there if column in kind):
+                lacking[:, number] &= ~there[kind]
+        return lacking
+
     def missing(self, names: Iterable[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """For every image that lacks some of `columns`: which ones it lacks. In the order of `names`."""
-        lacking = {}
-        for name in names:
-            absent = tuple(c for c in columns if name not in self.index.get(c, ()))
-            if absent:
-                lacking[name] = absent
-        return lacking
+        names = list(names)
+        lacking = self.lacks(digests(names), columns)
+        rows = np.flatnonzero(lacking.any(axis=1)).tolist()
+        return {names[row]: tuple(c for c, lacks in zip(columns, lacking[row], strict=True) if lacks) for row in rows}
 
     def add(self, names: Sequence[str], columns: Mapping[str, Column], platform: Mapping[str, Any]) -> Path:
         """Write one finished part; the rows exist for all its columns from the moment this returns."""
@@ -110,27 +148,50 @@ class Bank:
 
     def read(self, column: str, names: Sequence[str]) -> Any:
         """Rows of a column in the order of `names`: array (N, ...) or, where shapes vary, a list of arrays."""
-        places = [self.place(column, name) for name in names]
-        by_part: dict[str, list[int]] = {}
-        for position, (part, _) in enumerate(places):
-            by_part.setdefault(part, []).append(position)
+        parts, rows = self._places(column, names)
         found: list[Any] = [None] * len(names)
-        for part, positions in by_part.items():
-            values = self._parts[part].items(column, (places[p][1] for p in positions))
+        for number in dict.fromkeys(parts.tolist()):
+            positions = (parts == number).nonzero()[0].tolist()
+            table = self._parts[self._names[number]]
+            self._check_names(table, [names[position] for position in positions], rows[positions])
+            values = table.items(column, rows[positions].tolist())
             for position, value in zip(positions, values, strict=True):
                 found[position] = value
         return np.stack(found) if found and len({value.shape for value in found}) == 1 else found
 
-    def place(self, column: str, name: str) -> Place:
-        """Part and row of one image.
+    def _check_names(self, table: Table, names: Sequence[str], rows: np.ndarray) -> None:
+        for name, row in zip(names, rows.tolist(), strict=True):
+            if row >= len(table.names) or table.names[row] != name:
+                raise RunError(
+                    f"{table.path} does not hold the image {name} in its row {row} any more: it was replaced by another "
+                    "file. Export again."
+                )
+
+    def _places(self, column: str, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the parts and rows in them.
 
         Raises:
-            RunError: no part has it.
+            RunError: no part has one of the names.
         """
-        try:
-            return self.index[column][name]
-        except KeyError:
-            raise RunError(f"{self.folder} has no {column} of image {name}. Export again to make it.") from None
+        wanted = digests(names)
+        parts, rows = np.full(len(names), len(self._names), np.int32), np.zeros(len(names), np.int32)
+        for lookup in self._having(column):
+            at = lookup.find(wanted)
+            better = ((at >= 0) & (lookup.parts[at] < parts)).nonzero()[0]
+            parts[better], rows[better] = lookup.parts[at[better]], lookup.rows[at[better]]
+        absent = (parts == len(self._names)).nonzero()[0]
+        if len(absent):
+            raise RunError(f"{self.folder} has no {column} of image {names[absent[0]]}. Export again to make it.")
+        return parts, rows
+
+    def places(self, column: str, names: Sequence[str]) -> list[Place]:
+        """Part and row of each image.
+
+        Raises:
+            RunError: no part has one of them.
+        """
+        parts, rows = self._places(column, names)
+        return [(self._names[number], row) for number, row in zip(parts.tolist(), rows.tolist(), strict=True)]
 
     def close(self) -> None:
         """Close every part."""

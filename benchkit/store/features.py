@@ -67,8 +67,7 @@ def _blocks(bank: Bank, column: str, images: Sequence[str]) -> Iterator[np.ndarr
 def _index(bank: Bank, column: str, images: Sequence[str], parts: list[str]) -> np.ndarray:
     rows = np.zeros((len(images), 2), np.int64)
     numbers = {part: i for i, part in enumerate(parts)}
-    for i, image in enumerate(images):
-        part, row = bank.place(column, image)
+    for i, (part, row) in enumerate(bank.places(column, images)):
         if part not in numbers:
             numbers[part] = len(parts)
             parts.append(part)
