@@ -787,6 +787,7 @@ class TestLists:
             ("listed", f"image,label\n{name},cat\nb.png,dog\n"),
             ("frames", f"file,mask,split,wall_id\n{name},m.png,test,w\n"),
             ("triplets", f"id,ref_path,left_path,right_path,left_vote,right_vote\n1,{name},b.png,c.png,0,1\n"),
+            ("cub", f"1 ../../{name.removeprefix('/')}\n2 002.b/y.jpg\n"),
         ):
             path = READERS[reader].make(tmp_path)
             path.write_bytes(text.encode())

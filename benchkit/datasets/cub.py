@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchkit.datasets._lists import read_pairs
 from benchkit.datasets._splitting import SplitSettings
-from benchkit.datasets.listed import Entry, Listed
+from benchkit.datasets.listed import Entry, Listed, below_root
 from benchkit.errors import UsageError, some
 
 LISTS = ("images.txt", "image_class_labels.txt", "classes.txt", "train_test_split.txt")
@@ -55,7 +55,8 @@ class Cub(Listed):
                     f"image {number} ({path}) is of class {labels[number]} and split {splits[number]} by the lists in "
                     f"{self.root}: classes are those of classes.txt, and splits are 1 (train) and 0 (test)."
                 )
-            yield Entry(f"images/{path}", classes[labels[number]], SPLITS[splits[number]])
+            name = below_root(f"images/{path}", f"{self.root / LISTS[0]}: image {number}")
+            yield Entry(name, classes[labels[number]], SPLITS[splits[number]])
 
     @cached_property
     def classes(self) -> list[str]:

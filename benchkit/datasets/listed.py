@@ -77,7 +77,7 @@ class Listed(Labelled):
             empty = [column for column in ("image", "label", "split") if row.get(column) == ""]
             if empty:
                 raise UsageError(f"{path}:{number}: this line has no {empty[0]}.")
-            name = _below_root(row["image"], path, number)
+            name = below_root(row["image"], f"{path}:{number}")
             refuse_twice(path, number, name, seen)
             yield Entry(name, row["label"], row.get("split", ""))
 
@@ -122,12 +122,16 @@ class Listed(Labelled):
         return self.root / view
 
 
-def _below_root(name: str, path: Path, number: int) -> str:
-    """The image's path as an item's name."""
+def below_root(name: str, where: str) -> str:
+    """The image's path, as a list says it, as an item's name.
+
+    Raises:
+        UsageError: it leads out of the root; `where` it stands is said.
+    """
     check_name(name)
     plain = os.path.normpath(name).replace(os.sep, "/")
     if os.path.isabs(name) or plain in (".", "..") or plain.startswith("../"):
-        raise UsageError(f"{path}:{number}: {name!r} leads out of data.root: list paths relative to it.")
+        raise UsageError(f"{where}: {name!r} leads out of data.root: list paths relative to it.")
     return plain
 
 
