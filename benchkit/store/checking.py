@@ -32,7 +32,7 @@ def check_files(files: Sequence[Path], each: Each) -> list[Outcome]:
         files: whole paths.
         each: called with numbers of bytes, in all the sizes of the files.
     """
-    record = _record(files[0].parent)
+    record = record_beside(files[0])
     return [_outcome(file, record, each) for file in files]
 
 
@@ -45,13 +45,22 @@ def _outcome(file: Path, record: dict[str, Any] | None, each: Each) -> Outcome:
         each(count)
 
     try:
-        content = content_of(file, tell)
-        _check_record(file, content, record)
-        return content, ""
+        return check_file(file, record, tell), ""
     except BenchkitError as error:
         return None, str(error)
     finally:
         each(max(0, _size(file) - told))
+
+
+def check_file(file: Path, record: dict[str, Any] | None, each: Each = lambda count: None) -> str:
+    """Content hash of a file that is whole and, where there is a record beside it, the one that it speaks of.
+
+    Raises:
+        BenchkitError: it is not, or cannot be read; the message names it.
+    """
+    content = content_of(file, each)
+    _check_record(file, content, record)
+    return content
 
 
 def _size(file: Path) -> int:
@@ -90,7 +99,7 @@ def _json_content(file: Path) -> str:
         content = identity_hash(value)
     except (ValueError, OSError) as error:
         raise RunError(f"{file} is damaged: {error}. Make it again with eval, or export.") from error
-    if file.name == "identity.json" and _folder_hash(file.parent) not in ("", content[:8]):
+    if file.name == "identity.json" and folder_hash(file.parent) not in ("", content[:8]):
         raise RunError(f"{file} is damaged: it is not the identity that its folder is named after. Export again.")
     return content
 
@@ -119,9 +128,10 @@ def _check_record(file: Path, content: str, record: dict[str, Any] | None) -> No
         )
 
 
-def _record(folder: Path) -> dict[str, Any] | None:
+def record_beside(file: Path) -> dict[str, Any] | None:
+    """What record.json in the folder of a file says, in whatever shape; None where there is none, or none that can be read."""
     try:
-        record = strict.read(folder / RECORD)
+        record = strict.read(file.parent / RECORD)
     except (ValueError, OSError):  # reported under its own name
         return None
     return record if isinstance(record, dict) else None
@@ -152,7 +162,8 @@ def _as_recorded(file: Path, content: str, facts: dict[str, Any] | None) -> bool
     return facts.get("sha256") == (_sha256(file) if file.suffix == ".json" else content)
 
 
-def _folder_hash(folder: Path) -> str:
+def folder_hash(folder: Path) -> str:
+    """The first letters of the identity that the folder of a bank is named after; "" for other folders."""
     match = re.search(r"-([0-9a-f]{8})$", folder.resolve().name)
     return match[1] if match else ""
 
