@@ -5,6 +5,7 @@ python shard_driver.py WORK SCENARIO TRIALS   -> JSON list of what was wrong, on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import shutil
@@ -16,10 +17,13 @@ from typing import Any
 import kill_driver as driver
 import numpy as np
 from kill_driver import BENCHMARKS, TAG, contents, exported, left_behind
+from tiny_inspector import Hand
 
 import benchkit.export.run
 from benchkit.errors import BenchkitError
 from benchkit.eval import evaluate
+from benchkit.experiments.experiment import Experiment
+from benchkit.experiments.joined import Joined
 from benchkit.export.job import Outcome
 
 FORK = multiprocessing.get_context("fork")
@@ -164,7 +168,38 @@ def while_read(work: Path, good: dict[str, str], trial: int) -> list[str]:
     return [f"ended as {ends}"] * bool(odd) + after(work, outputs, good, "replaced while read")
 
 
-SCENARIOS = {f.__name__: f for f in (orders, at_once, same_tag, other_conf, overwriting, two_tags, while_read)}
+def while_inspected(work: Path, good: dict[str, str], trial: int) -> list[str]:
+    """An inspector is open, and others are opened, while the tag is replaced and scored again: old numbers or new ones."""
+    outputs = work / "inspected"
+    folder = outputs / "results" / BENCHMARKS[0] / TAG
+    old = together(work, lambda: (told(exported(outputs, 1)), scored(outputs), losses(folder))[2])[0]
+
+    def inspect() -> dict[str, Any]:
+        hand, seen = Hand([Experiment(folder)]), [losses(folder)]
+        for _ in range(40):
+            hand.key("right")
+            hand.draw()
+            with contextlib.suppress(BenchkitError):  # between the two it is not scored
+                seen.append(losses(folder))
+        return {"held": hand.viewer.joined.scores("nll")[0].tolist(), "seen": seen, "errors": hand.screen.errors}
+
+    ends = together(work, lambda: (told(exported(outputs, 0, overwrite=True)), scored(outputs))[0], inspect)
+    new = together(work, lambda: losses(folder))[0]
+    if not all(end.startswith("finished") for end in ends[0]) or not isinstance(ends[1], dict) or old == new:
+        return [f"ended as {ends}"]
+    odd = [each for each in ends[1]["seen"] if each not in (old, new)]
+    wrong = ["an inspector shows what never was"] * bool(odd or ends[1]["held"] not in (old, new))
+    return wrong + after(work, outputs, good, "replaced while inspected")
+
+
+def losses(folder: Path) -> list[float]:
+    """A score of every item, as an inspector that is opened now shows them."""
+    return Joined([Experiment(folder)]).scores("nll")[0].tolist()
+
+
+SCENARIOS = {
+    f.__name__: f for f in (orders, at_once, same_tag, other_conf, overwriting, two_tags, while_read, while_inspected)
+}
 
 
 def main(work: Path, scenario: str, trials: int) -> list[str]:

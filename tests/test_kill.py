@@ -14,6 +14,12 @@ import pytest
 
 HERE = Path(__file__).parent
 Injected = Callable[..., None]
+COLUMNS = {
+    "whole": "killed before a call that writes",
+    "torn": "killed within a call that writes",
+    "full": "disk full at a call that writes",
+    "broken": "disk that does not write",
+}
 KILLED = pytest.mark.fault("killed before a call that writes", "killed within a call that writes")
 
 
@@ -32,8 +38,13 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def crash(shim: Path, work: Path, scenario: str, step: int, error: int = 0) -> dict:
     """What the driver found at every `step`-th call: killed there, or the disk failing from there on."""
+    return driven("kill_driver.py", shim, work / "kill", scenario, str(step), str(error))
+
+
+def driven(driver: str, shim: Path, *arguments: object) -> dict:
+    """What a driver says on standard output."""
     environment = {**os.environ, "LD_PRELOAD": str(shim), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    command = [sys.executable, HERE / "kill_driver.py", shim, work / "kill", scenario, str(step), str(error)]
+    command = [sys.executable, HERE / driver, shim, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
@@ -73,6 +84,20 @@ def test_a_disk_that_fails(shim: Path, tmp_path: Path, error: int, step: int, in
     injected(found["points"])
     assert found["wrong"] == {}
     assert found["points"] > 300 // step
+
+
+@KILLED
+@pytest.mark.slow
+@pytest.mark.fault("disk full at a call that writes", "disk that does not write")
+@pytest.mark.parametrize("share", ["0/2", "1/2"])
+def test_each_kind_of_file(shim: Path, tmp_path: Path, share: str, injected: Injected) -> None:
+    """Written over nothing and over an older one: what has its name is never anything but the old file or the new."""
+    found = driven("kill_kinds.py", shim, tmp_path / "kinds", share)["kinds"]
+    for column, name in COLUMNS.items():
+        injected(sum(each[column] for each in found.values()), name)
+    assert {name: each["wrong"] for name, each in found.items() if each["wrong"]} == {}
+    assert all(each["whole"] >= 3 for each in found.values())
+    assert len(found) >= 10
 
 
 @KILLED

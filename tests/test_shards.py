@@ -31,6 +31,7 @@ def test_any_number_in_any_order(tmp_path: Path) -> None:
         pytest.param("other_conf", 3, marks=pytest.mark.fault("two exports of one tag", times=3)),
         pytest.param("overwriting", 3, marks=pytest.mark.fault("two exports of one tag", times=3)),
         pytest.param("two_tags", 3, marks=pytest.mark.fault("two exports of one bank", times=3)),
+        pytest.param("while_inspected", 2, marks=pytest.mark.fault("export while an inspector reads", times=2)),
         pytest.param("while_read", 2, marks=pytest.mark.fault("export while an eval reads", times=2)),
     ],
 )

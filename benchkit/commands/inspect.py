@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "benchkit inspect") -> i
     made.add_argument("--port", type=int, metavar="P", help="of the page (default: 8988, else any free one)")
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _run(given), given.traceback)
+    return guarded(lambda: _run(given), given.traceback, goes_on=False)
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--tags", action="store_true", help="what was exported and scored")
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _run(given), given.traceback)
+    return guarded(lambda: _run(given), given.traceback, goes_on=False)
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--outputs", metavar="DIR", help="default: $BENCHKIT_OUTPUTS, else ./outputs")
     made.add_argument("--out", metavar="FILE.png", help="default: show.png in the tag's folder")
     given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _run(given), given.traceback)
+    return guarded(lambda: _run(given), given.traceback, goes_on=False)
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from benchkit.errors import RunError
 from benchkit.provenance.identity import identity_hash
 from benchkit.store.columns import Column, Ragged, Rows
-from benchkit.store.files import clear_dead, make_folder
+from benchkit.store.files import changing, clear_dead, make_folder
 from benchkit.store.table import Table, write_table
 
 KIND = "pairs"
@@ -81,7 +81,8 @@ class Predicted:
         except RunError as error:
             why = f"is damaged ({error})"
         self.say(f"{path} {why}: it is deleted, and its items are predicted again.")
-        path.unlink()
+        with changing(path):
+            path.unlink()
 
     def _take(self, table: Table) -> None:
         fields = [column for column in table.columns if column != "images"]

@@ -125,14 +125,19 @@ def _about_bank(folder: Path, identity: dict[str, Any]) -> str:
 def _file(kind: str, path: Path, tags: Sequence[str]) -> Holding:
     stat = path.stat()
     shared = stat.st_size if stat.st_nlink > 1 else 0
-    return Holding(kind, path, stat.st_size, shared, time.time() - stat.st_mtime, tuple(tags))
+    return Holding(kind, path, stat.st_size, shared, _age(stat.st_mtime), tuple(tags))
 
 
 def _folder(kind: str, folder: Path, tags: Sequence[str], about: str) -> Holding:
     stats = [path.stat() for path in folder.rglob("*") if path.is_file()]
     size, shared = sum(s.st_size for s in stats), sum(s.st_size for s in stats if s.st_nlink > 1)
-    age = time.time() - max((s.st_mtime for s in stats), default=folder.stat().st_mtime)
+    age = _age(max((s.st_mtime for s in stats), default=folder.stat().st_mtime))
     return Holding(kind, folder, size, shared, age, tuple(tags), about)
+
+
+def _age(changed: float) -> float:
+    """Seconds since then; nothing is younger than now, whatever the clock was set to."""
+    return max(time.time() - changed, 0.0)
 
 
 def _folders(root: Path) -> list[Path]:
