@@ -14,6 +14,7 @@ import errno
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -182,13 +183,13 @@ KINDS: dict[str, Writer] = {
 
 
 def state(folder: Path) -> dict[str, bytes]:
-    """Files with final names; parts that can be read are alike."""
+    """Files with final names, by what they hold, without what no two processes have alike: names of parts, process numbers."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and ".tmp-" not in path.name:
-            name = path.relative_to(folder).as_posix()
             mine = path.name.startswith("part-")
-            found[f"{path.parent.name}/part" if mine else name] = contents(path) if mine else path.read_bytes()
+            name = path.relative_to(folder).with_name("part" if mine else path.name).as_posix()
+            found[name] = contents(path) if mine else re.sub(rb'"pid": \d+', b"", path.read_bytes())
     return found
 
 

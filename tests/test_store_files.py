@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchkit.errors import RunError
+from benchkit.provenance.record import append_record
 from benchkit.store import files
+from benchkit.store.columns import Rows
 from benchkit.store.files import (
     boot,
     clear_dead,
@@ -23,6 +26,7 @@ from benchkit.store.files import (
     write_json,
     write_text,
 )
+from benchkit.store.table import write_table
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -228,3 +232,45 @@ def test_json_is_strict_and_whole(tmp_path):
     with pytest.raises(ValueError, match="Out of range"):
         write_json(tmp_path / "a.json", {"b": float("nan")})
     assert len(contents(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.fault("Ctrl-C, once")),
+                                   pytest.param(2, marks=pytest.mark.fault("Ctrl-C, twice"))])  # fmt: skip
+def test_ctrl_c_while_a_table_is_written(tmp_path, times):
+    """It waits until HDF5 is done, which takes an exception for a disk that fails; the second does not wait."""
+    written = []
+
+    def rows():
+        for number in range(4):
+            written.append(number)
+            for _ in range(times if number == 1 else 0):
+                os.kill(os.getpid(), signal.SIGINT)
+            yield np.full((1, 2), number, "f4")
+
+    with pytest.raises(KeyboardInterrupt):
+        write_table(tmp_path / "t.h5", "bank", list("abcd"), {"x": Rows(np.dtype("f4"), (2,), rows())})
+    assert written == ([0, 1, 2, 3] if times == 1 else [0, 1])
+    assert list(tmp_path.iterdir()) == []
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.fault("disk full at a call that writes")
+def test_a_record_is_appended_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "all.jsonl"
+    append_record(path, {"tag": "a"})
+    with path.open("a") as torn:
+        torn.write('{"tag": "half')
+    append_record(path, {"tag": "b"})
+    assert path.read_text() == '{"tag": "a"}\n{"tag": "half\n{"tag": "b"}\n'
+    program = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from benchkit.errors import RunError; from benchkit.provenance.record import append_record\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "try: append_record(Path(sys.argv[1]), {'tag': 'c' * 99})\n"
+        "except RunError as error: print(error)"
+    )
+    before = path.read_bytes()
+    with python(program, path) as process:
+        assert process.stdout is not None
+        assert f"cannot append to {path}: File too large" in process.stdout.read()
+    assert path.read_bytes() == before

@@ -24,7 +24,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +92,34 @@ def describe_file(path: Path, content: str | None = None) -> dict[str, Any]:
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one line to a .jsonl file; several processes may do so at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        handle.write(json.dumps(record, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
-        handle.flush()
+    """Append one line to a .jsonl file, whole or not at all; several processes may do so at once.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    line = json.dumps(record, sort_keys=True, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b", buffering=0) as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            _append(handle, line)
+    except OSError as error:
+        raise RunError(
+            f"cannot append to {path}: {error.strerror or error}. The record is in the tag's folder; mend the cause and "
+            "run it again."
+        ) from error
+
+
+def _append(handle: FileIO, line: bytes) -> None:
+    end = handle.seek(0, os.SEEK_END)
+    torn = end > 0 and os.pread(handle.fileno(), 1, end - 1) != b"\n"  # by a process that was killed
+    rest = b"\n" * torn + line
+    try:
+        while rest:
+            rest = rest[handle.write(rest) :]
+    except OSError:
+        handle.truncate(end)
+        raise
 
 
 def unaltered(path: Path, record: Mapping[str, Any]) -> bool:
