@@ -20,6 +20,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import scipy.io
+import scipy.sparse
 import simplejpeg
 
 import benchkit
@@ -29,6 +31,7 @@ from benchkit.commands import export as export_command
 from benchkit.commands._shared import say
 from benchkit.conf.build import build
 from benchkit.conf.layers import MAX_NODES, read_native, read_yaml
+from benchkit.datasets._mat_elements import refuse_unsound
 from benchkit.errors import RunError, UsageError
 from benchkit.images import MAX_PIXELS, MAX_SCANS, Unreadable, decode_exact, decode_fast, inspect
 from benchkit.provenance import shape, strict
@@ -540,6 +543,62 @@ class TestTruth:
         )
         assert "Unreadable" in said
         assert "inflate" in said or "claims more" in said
+
+    @pytest.mark.parametrize("compressed", [False, True])
+    def test_numbers_of_a_type_that_is_none(self, tmp_path, compressed):
+        """SciPy looks the type up in a table without asking whether it has such a row, and crashes."""
+        scipy.io.savemat(tmp_path / "depth.mat", {"depth": np.ones((6, 5))})
+        data = (tmp_path / "depth.mat").read_bytes()
+        place = data.index(struct.pack("<II", 9, 240))
+        for kind in (0x55, 0xEA, 0, 8, 10, 11, 15, 19):
+            wrong = data[128:place] + struct.pack("<I", kind) + data[place + 4 :]
+            if compressed:
+                packed = zlib.compress(wrong)
+                wrong = struct.pack("<II", 15, len(packed)) + packed
+            put(tmp_path, "depth.mat", data[:128] + wrong)
+            with pytest.raises(Unreadable, match=f"of type {kind} "):
+                READERS["depth-mat"].read(tmp_path / "depth.mat")
+
+    def test_elements_of_a_mat_file_that_end_elsewhere(self, tmp_path):
+        scipy.io.savemat(tmp_path / "depth.mat", {"depth": np.ones((6, 5))})
+        data = (tmp_path / "depth.mat").read_bytes()
+        put(tmp_path, "depth.mat", data.replace(struct.pack("<II", 9, 240), struct.pack("<II", 9, 4_000_000_000)))
+        with pytest.raises(Unreadable, match="ends behind"):
+            READERS["depth-mat"].read(tmp_path / "depth.mat")
+
+    def test_cells_without_end(self, tmp_path):
+        inner = b""
+        for _ in range(5000):
+            inner = struct.pack("<II", 14, len(inner)) + inner
+        put(tmp_path, "depth.mat", b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + inner)
+        with pytest.raises(Unreadable, match="deep"):
+            READERS["depth-mat"].read(tmp_path / "depth.mat")
+
+    def test_what_is_sound_is_read(self, tmp_path):
+        """Numbers of all kinds, short and long names, text, cells and structures within each other, sparse and complex ones."""
+        kinds = {
+            f"v_{kind}": np.ones((2, 3), kind) for kind in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f4", "f8")
+        }
+        cells = np.empty((1, 2), object)
+        cells[0] = [np.ones(3), {"a": {"b": np.zeros((2, 2)), "text": "abc"}}]
+        whole = {
+            **kinds,
+            "cells": cells,
+            "text": "ä",
+            "one": 1.0,
+            "sparse": scipy.sparse.eye(3),
+            "complex": np.ones(2) * 1j,
+        }
+        for compression in (False, True):
+            scipy.io.savemat(tmp_path / "x.mat", {**whole, "empty": np.zeros((0, 3))}, do_compression=compression)
+            refuse_unsound((tmp_path / "x.mat").read_bytes())
+
+    def test_a_member_that_is_no_array(self, tmp_path):
+        path = READERS["npz"].make(tmp_path)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("name.npy", b"no array")
+        with pytest.raises(UsageError, match="no array"):
+            READERS["npz"].read(path)
 
     def test_names_in_a_mat_file_are_quoted_in_one_line(self, tmp_path):
         one = [struct.pack("<5i", 0, 2, 2, 0, len(n)) + n + bytes(32) for n in (b"a\n\n\x1b[2J\0", b"c\0")]

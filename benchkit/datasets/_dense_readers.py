@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import io
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from PIL import ImageOps
 
+from benchkit.datasets._mat_elements import refuse_unsound
 from benchkit.errors import UsageError, printable, reason, some
 from benchkit.images import MAX_PIXELS, SUFFIXES, Unreadable, open_whole, read_whole
 
@@ -23,8 +23,6 @@ LOSSY = ("JPEG", "MPO", "JPEG2000", "WEBP", "AVIF")  # what they store is near w
 TARGET_SUFFIXES = (*SUFFIXES, ".npy", ".mat")
 MAX_VALUES = 8 * MAX_PIXELS  # of a map of several channels
 
-MOST_INFLATED, INFLATED = 256 << 20, 100  # bytes that a .mat file may inflate to, and so many times its own
-_COMPRESSED = 15  # an element of a MATLAB 5 file that holds a deflated one
 
 _GAP = rb"(?:\s*#[^\n]*\n\s*|\s)+"
 _PGM = re.compile(rb"P5" + _GAP + rb"(\d+)" + _GAP + rb"(\d+)" + _GAP + rb"(\d+)(?:\s*#[^\n]*\n|\s)")
@@ -195,31 +193,12 @@ def _by_scipy(path: Path, read: Callable[[Any, io.BytesIO], Any]) -> Any:
     scipy_io = need_scipy()
     data = path.read_bytes()
     try:
-        _refuse_inflated(data)
+        refuse_unsound(data)
         return read(scipy_io, io.BytesIO(data))
     except NotImplementedError as error:
         raise Unreadable(f"{path.name} is a MATLAB 7.3 file: save it with -v7") from error
     except Exception as error:  # damaged files raise anything
         raise Unreadable(f"{path.name} is no whole MATLAB file ({reason(error)})") from error
-
-
-def _refuse_inflated(data: bytes) -> None:
-    """Raises ValueError where a MATLAB 5 file's compressed variables are far larger than it; they are counted, not kept."""
-    left = MOST_INFLATED + INFLATED * len(data)
-    order: Literal["little", "big"] = "little" if data[126:128] == b"IM" else "big"
-    place = 128
-    while place + 8 <= len(data):
-        kind, size = (int.from_bytes(data[place + k : place + k + 4], order) for k in (0, 4))
-        inflating = zlib.decompressobj()
-        packed = data[place + 8 : place + 8 + size] if kind == _COMPRESSED else b""
-        while packed and not inflating.eof:
-            left -= len(inflating.decompress(packed, 1 << 20))
-            packed = inflating.unconsumed_tail
-            if left < 0:
-                raise ValueError(
-                    f"its {len(data):,} bytes inflate to more than {MOST_INFLATED + INFLATED * len(data):,}"
-                )
-        place += 8 + size
 
 
 def need_scipy() -> Any:

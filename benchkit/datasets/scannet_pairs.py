@@ -204,7 +204,12 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             size = sum(entry.file_size for entry in archive.infolist())
         if size <= LARGEST:
             with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
+                found = {name: file[name] for name in file.files}
+            if not all(
+                isinstance(values, np.ndarray) for values in found.values()
+            ):  # NumPy gives the bytes of other members
+                raise ValueError("a member is no array")
+            return found
     except Exception as error:  # damaged archives raise OSError, BadZipFile, zlib.error, ValueError, EOFError ...
         raise UsageError(f"{path} is no whole .npz file of numbers ({error}).") from error
     raise UsageError(f"{path} claims {size:,} bytes; a list of pairs has some ten thousand.")
