@@ -57,9 +57,19 @@ def test_every_part_there_is_can_be_run(bench, capsys):
         "pose",
         "retrieval",
         "reuse",
+        "scale",
         "verify",
     ]
     assert all(callable(importlib.import_module(name).run) for name in bench.PARTS)
     with pytest.raises(SystemExit):
         bench.main(["absent"])
     assert "there is no part 'absent'" in capsys.readouterr().err
+
+
+def test_scale_is_a_part_of_its_own(bench, monkeypatch, capsys):
+    made = ModuleType("scale")
+    made.run = lambda threads, scale=None: [{"figure": "scale", "value": scale}]
+    monkeypatch.setitem(sys.modules, "scale", made)
+    bench.main(["--scale", "5000"])
+    bench.main(["--scale"])
+    assert [json.loads(line)["value"] for line in capsys.readouterr().out.splitlines()] == [5000, 1_280_000]

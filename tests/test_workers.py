@@ -19,7 +19,7 @@ from tiny_processes import heeding_ctrl_c
 from benchkit.commands._signals import stoppable
 from benchkit.errors import UsageError
 from benchkit.export import export
-from benchkit.export.batches import Picture, batches, own, owners
+from benchkit.export.batches import Picture, Pictures, batches, own, owners
 from benchkit.export.coverage import resuming
 from benchkit.export.job import Outcome
 from benchkit.export.model import choose_device
@@ -99,7 +99,7 @@ class TestSharesOfEqualCost:
     """Whole batches of one shape are dealt, the dearest first."""
 
     def pictures(self, sizes: Sequence[tuple[int, int]]) -> list[Picture]:
-        return [Picture(f"{n:05d}", f"sha{n:05d}", *size, None) for n, size in enumerate(sizes)]  # type: ignore[arg-type]
+        return [Picture(f"{n:05d}", f"{n:064x}", *size, None) for n, size in enumerate(sizes)]  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("count", [1, 2, 3, 7])
     def test_no_worker_has_a_batch_more_than_another_by_pixels(self, count: int):
@@ -107,7 +107,7 @@ class TestSharesOfEqualCost:
         preprocess = Preprocess(512, "native", 512, "bilinear", (0.0,) * 3, (1.0,) * 3)
         sides = [(h, w) for h in (16, 24, 32) for w in (16, 512)]
         pictures = self.pictures([sides[n % len(sides)] for n in range(400)])
-        whose = owners(pictures, preprocess, 4, count)
+        whose = dict(zip((p.sha256 for p in pictures), owners(pictures, preprocess, 4, count), strict=True))
         whole = list(batches(pictures, preprocess, 4))
         assert all(len({whose[p.sha256] for p in batch}) == 1 for batch in whole)
         cost = [0] * count
@@ -122,7 +122,7 @@ class TestSharesOfEqualCost:
         assert [int(p.view) for p in mine] == [4, 5, 6, 7, 16, 17, 18, 19]
         shares = [own(pictures, preprocess, 4, Share(n, 3)) for n in range(3)]
         assert sorted(p.view for each in shares for p in each) == [p.view for p in pictures]
-        assert own(pictures, preprocess, 4, Share()) == pictures
+        assert list(own(pictures, preprocess, 4, Share())) == pictures
 
 
 class TestSignsOfLife:
@@ -171,7 +171,7 @@ class TestSignsOfLife:
         assert signs(tmp_path, "w") == []
 
     def test_other_images_are_other_work(self):
-        pictures = [Picture(name, name, 1, 1, None) for name in "abc"]  # type: ignore[arg-type]
+        pictures = Pictures.of([Picture(name, name, 1, 1, None) for name in "abc"])  # type: ignore[arg-type]
         assert work_id(pictures) == work_id(pictures) != work_id(pictures[:2])
 
     def test_the_command_that_resumes_is_ones_own_with_that_share(self):

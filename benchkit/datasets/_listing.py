@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,16 +34,24 @@ def scan(folder: str | Path) -> Entries:
     found = Entries([], [], [])
     try:
         with os.scandir(folder) as entries:
-            for entry in sorted(entries, key=lambda e: e.name):
-                if not (entry.name.startswith(".") or entry.name.endswith("~") or entry.name in LEFTOVERS):
-                    _kind(entry, found).append(entry.path)
+            seen = [e for e in entries if not (e.name[0] == "." or e.name[-1] == "~" or e.name in LEFTOVERS)]
+            seen.sort(key=attrgetter("name"))
+            _check_names(seen)
+            for entry in seen:
+                _kind(entry, found).append(entry.path)
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be read ({error.strerror}).") from error
     return found
 
 
+def _check_names(entries: Sequence[os.DirEntry[str]]) -> None:
+    """All at once; one by one only where one of them is wrong."""
+    if not is_nameable("".join(entry.path for entry in entries)):
+        for entry in entries:
+            check_name(entry.path)
+
+
 def _kind(entry: os.DirEntry[str], found: Entries) -> list[str]:
-    check_name(entry.path)
     if os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir():
         return found.folders
     if entry.name.lower().endswith(SUFFIXES):

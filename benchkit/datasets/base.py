@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,14 +78,27 @@ class Dataset:
         """Names of the images that the item is made of; by default its own name."""
         return (item,)
 
+    def views_of(self, items: Sequence[str]) -> Sequence[str]:
+        """The views of some items, one item's after the other's; the items themselves where each is its own view."""
+        if type(self).views is Dataset.views:
+            return items
+        return [view for item in items for view in self.views(item)]
+
     def also_called(self, item: str) -> tuple[str, ...]:
         """Other tools' names of an item, by which predictions of theirs are found; of a pair its views joined by _."""
         views = self.views(item)
         return ("_".join(views),) if len(views) == 2 else ()
 
+    @property
+    def below(self) -> Path | None:
+        """The folder below which views are files by their names, of data sets where `path` says no more than that."""
+        return None
+
     def path(self, view: str) -> Path | None:
         """The file of a view, or None when it lies in an archive or is generated."""
-        raise NotImplementedError
+        if self.below is None:
+            raise NotImplementedError
+        return self.below / view
 
     def archives(self, view: str) -> tuple[Path, ...]:
         """The files that hold a view without a file of its own; none when it is generated.

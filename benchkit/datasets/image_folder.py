@@ -126,9 +126,10 @@ class ImageFolder(Labelled):
         """Names say the classes; a file may say what else people call them."""
         return self.said_hash
 
-    def path(self, view: str) -> Path:
-        """The image file."""
-        return self.root / view
+    @property
+    def below(self) -> Path:
+        """The root."""
+        return self.root
 
 
 build = ImageFolder

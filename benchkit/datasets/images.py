@@ -79,9 +79,10 @@ class Images(Dataset):
         self.settings.refuse_fraction(str(self.root), [name for name in self._all if name])
         return self._all[split]
 
-    def path(self, view: str) -> Path:
-        """The image file."""
-        return self.root / view
+    @property
+    def below(self) -> Path:
+        """The root."""
+        return self.root
 
     def target(self, item: str) -> Arrays:
         """Nothing: the truth is made from the image."""

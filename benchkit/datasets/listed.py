@@ -117,9 +117,10 @@ class Listed(Labelled):
         """The class that the list says."""
         return self._all[item].label
 
-    def path(self, view: str) -> Path:
-        """The image file."""
-        return self.root / view
+    @property
+    def below(self) -> Path:
+        """The root."""
+        return self.root
 
 
 def below_root(name: str, where: str) -> str:

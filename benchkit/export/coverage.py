@@ -7,8 +7,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from benchkit.errors import printable, some
-from benchkit.export.batches import Picture, owners
+from benchkit.export.batches import Pictures, owners
 from benchkit.export.job import Job
 from benchkit.export.shares import Share
 from benchkit.export.texts import lacking as lacking_texts
@@ -33,18 +35,21 @@ class Wanted:
 
 def absent(job: Job, bank: Bank, wanted: Wanted) -> str:
     """What the bank lacks of a job, in words; nothing when it covers the job."""
-    images = bank.missing((job.facts[view].sha256 for view in job.views), wanted.columns)
-    if images:
-        named = next(view for view in job.views if job.facts[view].sha256 in images)
-        counts = f"{len(images)} of {len(set(job.views))} images"
-        return f"{counts} of {job.conf.benchmark}/{job.tag} are not in the bank yet (the first is {named!r})"
+    images = job.facts.digests[job.facts.rows(job.views)]
+    lacks = np.flatnonzero(bank.lacks(images, wanted.columns).any(axis=1))
+    if len(lacks):
+        count = len(np.unique(images[lacks], axis=0))
+        return (
+            f"{count} of {len(job.views)} images of {job.conf.benchmark}/{job.tag} are not in the bank yet (the first is "
+            f"{job.views[lacks[0]]!r})"
+        )
     prompts = lacking_texts(bank, wanted.prompts)
     return f"{len(prompts)} prompts of {job.conf.benchmark}/{job.tag} are not in the bank yet" if prompts else ""
 
 
 def missing_shares(
     bank: Bank,
-    pictures: Sequence[Picture],
+    pictures: Pictures,
     columns: Sequence[str],
     model: Any,
     share: Share,
@@ -62,16 +67,15 @@ def missing_shares(
         command: that made this process; '' from Python.
         owed: by share of `share.count`, the items that it has not predicted.
     """
-    lacking = bank.missing((p.sha256 for p in pictures), columns)
+    lacking = np.flatnonzero(bank.lacks(pictures.digests, columns).any(axis=1))
     known = {(sign.index, sign.count): sign for sign in signs(bank.folder, work_id(pictures))}
     counts = [share.count] if share.count > 1 else sorted({count for _, count in known})
     told = []
-    for count in counts if lacking or owed else ():
+    for count in counts if len(lacking) or owed else ():
         views: list[list[str]] = [[] for _ in range(count)]
         dealt = owners(pictures, model.preprocess, model.conf.model.batch_size, count)
-        for picture in pictures:
-            if picture.sha256 in lacking:
-                views[dealt[picture.sha256]].append(picture.view)
+        for row in lacking.tolist():
+            views[dealt[row]].append(pictures.views[row])
         for index, left in enumerate(views):
             sign, items = known.get((index, count)), owed.get(index, ()) if count == share.count else ()
             if left or items:

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchkit.conf.model import ModelSettings
 from benchkit.errors import RunError, UsageError
-from benchkit.export.batches import Picture, batches, lacking_by_columns
+from benchkit.export.batches import Picture, Pictures, batches, lacking_by_columns
 from benchkit.export.behind import Behind
 from benchkit.export.decoding import Decoded, decoded_batches
 from benchkit.features import FeatureKey
@@ -111,8 +111,8 @@ class Forward:
             RunError: unreadable image, not finite feature, out of memory; what was finished is in the bank.
             KeyboardInterrupt: after the open part was written.
         """
-        lacking = bank.missing((p.sha256 for p in pictures), columns)
-        for missing, group in lacking_by_columns(lacking, pictures):
+        pictures = Pictures.of(pictures)
+        for missing, group in lacking_by_columns(bank.lacks(pictures.digests, columns), columns, pictures):
             work = batches(group, self.preprocess, self.model.batch_size)
             with (
                 self.running.filling(),

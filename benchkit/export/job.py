@@ -17,9 +17,10 @@ from benchkit.conf.diff import Difference, counts, describe, differences, identi
 from benchkit.datasets.base import DataSettings
 from benchkit.errors import UsageError
 from benchkit.export import inputs
+from benchkit.export.copies import check_duplicates
 from benchkit.export.naming import default_tag
 from benchkit.export.shares import Share
-from benchkit.export.split import Split, check_duplicates, check_readable, read_splits, untrained_classes
+from benchkit.export.split import Split, check_readable, in_order, read_splits, untrained_classes
 from benchkit.features import FINAL
 from benchkit.provenance import strict
 from benchkit.provenance.record import matches, read_record
@@ -124,7 +125,8 @@ class Job:
     @cached_property
     def views(self) -> list[str]:
         """Views of all readable items, in name order."""
-        return sorted({v for s in self.splits for i in s.items if i not in self.skipped for v in self.dataset.views(i)})
+        items = (s.items if not self.skipped else [i for i in s.items if i not in self.skipped] for s in self.splits)
+        return in_order(view for each in items for view in self.dataset.views_of(each))
 
     def prepare_head(self, model: ModelSide) -> list[str]:
         """Make the head ready for the model, the data and the family's task; returns the prompts it needs.

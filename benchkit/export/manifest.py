@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from stat import S_ISREG
@@ -15,78 +16,115 @@ import numpy as np
 
 from benchkit.datasets.base import Dataset
 from benchkit.errors import BenchkitError
+from benchkit.export.facts import Facts, ManyFacts
 from benchkit.images import Unreadable, inspect
 from benchkit.progress import track
 from benchkit.provenance.identity import identity_hash
 from benchkit.store.lock import exclusive
+from benchkit.store.lookup import digests
 from benchkit.store.outputs import Outputs
 from benchkit.store.table import Table, write_table
 
-
-@dataclasses.dataclass(frozen=True)
-class Facts:
-    """One image: sha256 of its bytes, upright size, what is wrong with it ('' when nothing is), and its file's stamp."""
-
-    sha256: str
-    height: int
-    width: int
-    problem: str
-    bytes: int
-    mtime_ns: int
-    ctime_ns: int  # a copy that keeps size and modification time (rsync -t, cp -p) still changes this
-
-
 Stamp = tuple[int, int, int] | None  # bytes, mtime_ns, ctime_ns
+NO_STAMP = (-1, -1, -1)  # no file has it: what is remembered with it is read again
+SIZES, STAMPS = ("height", "width"), ("bytes", "mtime_ns", "ctime_ns")
 UNREADABLE = hashlib.sha256(b"unreadable").hexdigest()  # stands for bytes that nobody has seen
 
 
-def read_manifest(dataset: Dataset, views: Sequence[str], outputs: Outputs) -> dict[str, Facts]:
+def read_manifest(dataset: Dataset, views: Sequence[str], outputs: Outputs) -> ManyFacts:
     """Facts of every view; what lies in files whose size and time are as remembered is not read again."""
+    if dataset.below is not None and type(dataset).path is Dataset.path:
+        stamps = stamps_below(dataset.below, views)
+        return _remembered_images(dataset, views, stamps, outputs, lambda view: _stamp(_place(dataset, view)))
     places = {view: _place(dataset, view) for view in views}
-    found = {view: _generated(dataset, view) for view, place in places.items() if not place}
-    if len(found) == len(places):
-        return found
-    remembered_at = outputs.manifest(identity_hash([type(dataset).__name__, dataset.source()]))
+    generated = {view: _generated(dataset, view) for view, place in places.items() if not place}
+    if len(generated) == len(places):
+        return ManyFacts.of(generated)
+    stored = [view for view in views if view not in generated]
     distinct = {id(place): place for place in places.values()}  # all views of an archive share one place
-    stamps = {key: _stamp(place) for key, place in distinct.items()}
-    known = _remembered(
-        remembered_at,
-        {view: stamps[id(place)] for view, place in places.items() if place},
-        lambda view: _read(dataset, view, places[view], stamps[id(places[view])]),
+    stamped = {key: _stamp(place) for key, place in distinct.items()}
+    stamps = _as_array(stamped[id(places[view])] for view in stored)
+    known = _remembered_images(dataset, stored, stamps, outputs, lambda view: stamped[id(places[view])])
+    return known if not generated else ManyFacts.of({**generated, **known}).taken(views)
+
+
+def _remembered_images(
+    dataset: Dataset, views: Sequence[str], stamps: np.ndarray, outputs: Outputs, stamp: Callable[[str], Stamp]
+) -> ManyFacts:
+    return _remembered(
+        outputs.manifest(identity_hash([type(dataset).__name__, dataset.source()])),
+        views,
+        stamps,
+        lambda view: _read(dataset, view, _place(dataset, view), stamp(view)),
         ("reading image files", "images"),
     )
-    return {**found, **{view: known[view] for view in views if view not in found}}
+
+
+def _as_array(stamps: Iterable[Stamp]) -> np.ndarray:
+    return np.array([stamp or NO_STAMP for stamp in stamps], np.int64).reshape(-1, 3)
 
 
 def _remembered(
-    path: Path, stamps: Mapping[str, Stamp], read: Callable[[str], Facts], told: tuple[str, str]
-) -> dict[str, Facts]:
-    """Facts of all that `stamps` names; what is not as remembered is read and remembered.
+    path: Path, names: Sequence[str], stamps: np.ndarray, read: Callable[[str], Facts], told: tuple[str, str]
+) -> ManyFacts:
+    """Facts of all names; what is not as remembered is read and remembered.
 
     One process reads at a time: of several workers that start together the first reads everything, the others find it read.
 
     Args:
         path: where facts are remembered.
-        stamps: of the files, now.
+        names: of what is stamped.
+        stamps: int64 (N, 3), of the files, now; NO_STAMP of what is to be read in any case.
         read: what is not known; called in threads.
         told: what is done with what, for progress.
     """
     known = _load(path)
-    if all(_same(known.get(name), stamp) for name, stamp in stamps.items()):
-        return known
+    if not _stale(known, names, stamps):
+        return known.taken(names)
     with exclusive(path.with_suffix(".lock")):
         known = _load(path)
-        stale = [name for name, stamp in stamps.items() if not _same(known.get(name), stamp)]
+        stale = _stale(known, names, stamps)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            known.update(zip(stale, track(pool.map(read, stale), len(stale), *told), strict=True))
-        if stale:
-            _save(path, known)
-    return known
+            fresh = dict(zip(stale, track(pool.map(read, stale), len(stale), *told), strict=True))
+        if not fresh:
+            return known.taken(names)
+        every = {**known, **fresh}
+        _save(path, every)
+    return ManyFacts.of({name: every[name] for name in names})
+
+
+def _stale(known: ManyFacts, names: Sequence[str], stamps: np.ndarray) -> list[str]:
+    """Names that are not as remembered."""
+    if names == known.names:
+        same = (known.stamps == stamps).all(axis=1)
+    else:
+        rows = np.fromiter((known.position.get(name, -1) for name in names), np.int64, len(names))
+        same = rows >= 0
+        same[same] = (known.stamps[rows[same]] == stamps[same]).all(axis=1)
+    same &= (stamps != NO_STAMP).any(axis=1)
+    return [names[row] for row in np.flatnonzero(~same).tolist()]
+
+
+def stamps_below(folder: Path, names: Sequence[str]) -> np.ndarray:
+    """Size and times of files by their path below a folder, int64 (N, 3); NO_STAMP of what is missing or no regular file."""
+    found = array("q")
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        for name in names:
+            try:
+                status = os.stat(name, dir_fd=descriptor)
+                regular = S_ISREG(status.st_mode)
+            except OSError:
+                regular = False
+            found.extend((status.st_size, status.st_mtime_ns, status.st_ctime_ns) if regular else NO_STAMP)
+    finally:
+        os.close(descriptor)
+    return np.frombuffer(found, np.int64).reshape(-1, 3)
 
 
 def read_truths(
     dataset: Dataset, items: Sequence[str], outputs: Outputs, settings: Mapping[str, Any]
-) -> dict[str, Facts]:
+) -> Mapping[str, Facts]:
     """Facts of the files of every item's truth: sha256 of their bytes, and what is wrong with them.
 
     Args:
@@ -98,18 +136,20 @@ def read_truths(
     Returns:
         {item: facts}; empty where truth has no files of its own.
     """
+    if type(dataset).target_paths is Dataset.target_paths:
+        return {}
     paths = {item: dataset.target_paths(item) for item in items}
     if not any(paths.values()):
         return {}
     key = [type(dataset).__name__, dataset.source(), "truth", settings, *dataset.examined_by()]
     stamps = {item: _stamp((*files, *_images(dataset, item))) for item, files in paths.items()}
-    known = _remembered(
+    return _remembered(
         outputs.manifest(identity_hash(key)),
-        stamps,
+        list(stamps),
+        _as_array(stamps.values()),
         lambda item: _examined(dataset, item, paths[item], stamps[item]),
         ("examining the truth", "items"),
     )
-    return {item: known[item] for item in items}
 
 
 def _images(dataset: Dataset, item: str) -> list[Path]:
@@ -123,8 +163,8 @@ def _examined(dataset: Dataset, item: str, paths: Sequence[Path], stamp: Stamp) 
             digest.update(hashlib.sha256(path.read_bytes()).digest())
         problem = dataset.examine(item)
     except (OSError, Unreadable) as error:
-        return Facts(UNREADABLE, 0, 0, f"its truth cannot be read ({error})", -1, -1, -1)
-    return Facts(digest.hexdigest(), 0, 0, problem, *(stamp or (-1, -1, -1)))
+        return Facts(UNREADABLE, 0, 0, f"its truth cannot be read ({error})", *NO_STAMP)
+    return Facts(digest.hexdigest(), 0, 0, problem, *(stamp or NO_STAMP))
 
 
 def _place(dataset: Dataset, view: str) -> tuple[Path, ...]:
@@ -136,10 +176,6 @@ def _place(dataset: Dataset, view: str) -> tuple[Path, ...]:
 def _generated(dataset: Dataset, view: str) -> Facts:
     height, width = dataset.generated_size(view)
     return Facts(hashlib.sha256(dataset.recipe(view).encode()).hexdigest(), height, width, "", 0, 0, 0)
-
-
-def _same(facts: Facts | None, stamp: Stamp) -> bool:
-    return facts is not None and stamp is not None and stamp == (facts.bytes, facts.mtime_ns, facts.ctime_ns)
 
 
 def _stamp(place: tuple[Path, ...]) -> Stamp:
@@ -159,30 +195,29 @@ def _read(dataset: Dataset, view: str, place: tuple[Path, ...], stamp: Stamp) ->
     problem = ""
     try:
         if stamp is None and not all(S_ISREG(path.stat().st_mode) for path in place):  # a pipe would be waited for
-            return Facts(UNREADABLE, 0, 0, "it is no regular file", -1, -1, -1)
+            return Facts(UNREADABLE, 0, 0, "it is no regular file", *NO_STAMP)
         data = dataset.read(view) or b""
     except OSError as error:
-        return Facts(UNREADABLE, 0, 0, f"it cannot be read ({error.strerror})", -1, -1, -1)
+        return Facts(UNREADABLE, 0, 0, f"it cannot be read ({error.strerror})", *NO_STAMP)
     try:
         height, width = inspect(data)
     except Unreadable as error:
         problem = str(error)
-    return Facts(hashlib.sha256(data).hexdigest(), height, width, problem, *(stamp or (-1, -1, -1)))
+    return Facts(hashlib.sha256(data).hexdigest(), height, width, problem, *(stamp or NO_STAMP))
 
 
-def _load(path: Path) -> dict[str, Facts]:
-    if not path.exists():
-        return {}
+def _load(path: Path) -> ManyFacts:
+    """What is remembered; nothing of a memory that is not whole: its files are read again."""
     try:
         with Table(path, "manifest") as table:
-            columns = [table.read(field.name) for field in dataclasses.fields(Facts)]
-            rows = zip(*(c.tolist() if isinstance(c, np.ndarray) else c for c in columns), strict=True)
-            return {name: Facts(*row) for name, row in zip(table.names, rows, strict=True)}
-    except BenchkitError:  # a memory of files is only worth having whole; without it they are read again
-        return {}
+            sizes, stamps = (np.stack([table.read(each) for each in fields], axis=1) for fields in (SIZES, STAMPS))
+            problems = {row: problem for row, problem in enumerate(table.read("problem")) if problem}
+            return ManyFacts(table.names, digests(table.read("sha256")), sizes, stamps, problems)
+    except BenchkitError:
+        return ManyFacts.of({})
 
 
-def _save(path: Path, facts: dict[str, Facts]) -> None:
+def _save(path: Path, facts: Mapping[str, Facts]) -> None:
     names = sorted(facts)
     columns = {
         field.name: [getattr(facts[n], field.name) for n in names]

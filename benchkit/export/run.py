@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from benchkit.conf.diff import identity_view
 from benchkit.errors import BenchkitError, UsageError
-from benchkit.export.batches import Picture, own
+from benchkit.export.batches import Pictures, distinct, own
 from benchkit.export.coverage import Wanted, absent, missing_shares
 from benchkit.export.finish import FIT_THREADS, finish
 from benchkit.export.job import Job, Outcome
@@ -130,7 +132,7 @@ def _export_known(
         return {}
     timings: dict[str, Any] = {}
     stopped: BenchkitError | None = None
-    pictures, together = _pictures(list(jobs.values())), _together(wants.values())
+    pictures, together = distinct(list(jobs.values())), _together(wants.values())
     work = work_id(pictures)
     try:
         if not options.only_finish:
@@ -172,7 +174,7 @@ def _together(wants: Iterable[Wanted]) -> Wanted:
 
 def _fill(
     jobs: dict[int, Job],
-    pictures: Sequence[Picture],
+    pictures: Pictures,
     wanted: Wanted,
     model: Any,
     bank: Bank,
@@ -184,8 +186,8 @@ def _fill(
     if lacking_texts(bank, wanted.prompts):
         fill_texts(model.forward(wanted.keys), bank, wanted.prompts, share)
     mine = own(pictures, model.preprocess, model.conf.model.batch_size, share)
-    lacking = bank.missing((p.sha256 for p in mine), wanted.columns)
-    if not lacking:
+    lacking = mine.taken(np.flatnonzero(bank.lacks(mine.digests, wanted.columns).any(axis=1)))
+    if not len(lacking):
         return {"forwards": 0}
     _check_areas(model.preprocess, mine)
     forward = model.forward(wanted.keys)
@@ -193,7 +195,7 @@ def _fill(
     data = next(iter(jobs.values())).conf.data.settings
     progress = Progress(len(lacking), "forward", "images", silent=not share.leads, each=beat)
     started = time.monotonic()
-    rate = forward.fill(bank, mine, wanted.columns, data.on_error, data.num_workers or cpus(), progress)
+    rate = forward.fill(bank, lacking, wanted.columns, data.on_error, data.num_workers or cpus(), progress)
     return {"forwards": forward.images, "forward": time.monotonic() - started, "images_per_second": rate}
 
 
@@ -207,29 +209,20 @@ def _predict_shares(jobs: Iterable[Job], model: Any, bank: Bank, options: Option
             predict_share(job, bank, model, share, FIT_THREADS, progress)
 
 
-def _pictures(jobs: Sequence[Job]) -> list[Picture]:
-    """Every distinct image of all jobs, once, in the order of names."""
-    found: dict[str, Picture] = {}
-    for job in jobs:
-        for view in job.views:
-            facts = job.facts[view]
-            found.setdefault(facts.sha256, Picture(view, facts.sha256, facts.height, facts.width, job.dataset))
-    return sorted(found.values(), key=lambda p: (p.view, p.sha256))
-
-
-def _check_areas(preprocess: Any, pictures: Sequence[Picture]) -> None:
+def _check_areas(preprocess: Any, pictures: Pictures) -> None:
     """Refuse images that would be made too large for memory: a thin one whose short side is set.
 
     Raises:
         UsageError: names the first.
     """
-    for picture in pictures:
-        height, width = preprocess.shape(picture.height or 1, picture.width or 1)
-        if height * width > LARGEST:
-            raise UsageError(
-                f"{picture.view!r} of {picture.width} x {picture.height} pixels would become {width} x {height} for the model: "
-                "set data.size (of the long side, with data.resize=pad), or leave it out."
-            )
+    shapes, which = pictures.shapes(preprocess)
+    large = np.isin(which, [number for number, (height, width) in enumerate(shapes) if height * width > LARGEST])
+    for row in np.flatnonzero(large)[:1].tolist():
+        picture, (height, width) = pictures[row], shapes[which[row]]
+        raise UsageError(
+            f"{picture.view!r} of {picture.width} x {picture.height} pixels would become {width} x {height} for the model: "
+            "set data.size (of the long side, with data.resize=pad), or leave it out."
+        )
 
 
 def _check_disk(forward: Any, bank: Bank, lacking: int, total: int, options: Options) -> None:

@@ -14,9 +14,10 @@ import numpy as np
 
 from benchkit.datasets.base import Dataset
 from benchkit.errors import UsageError, folded
-from benchkit.export.manifest import Facts, read_manifest, read_truths
+from benchkit.export.facts import Facts, ManyFacts
+from benchkit.export.manifest import read_manifest, read_truths
 from benchkit.export.truth import FramedTruth
-from benchkit.provenance.identity import dataset_id
+from benchkit.provenance.identity import Line, dataset_id
 from benchkit.store.columns import Column, Ragged, Rows
 from benchkit.store.items import ArrayItems
 from benchkit.store.outputs import Outputs
@@ -31,14 +32,24 @@ class Split:
     dataset: Dataset
     name: str
     items: list[str]
-    facts: Mapping[str, Facts]
+    facts: ManyFacts
     truths: Mapping[str, Facts] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def id(self) -> str:
         """dataset_id of this split (design: identity and comparability)."""
-        own = self.dataset.own_id(self.name, {i: self.facts[self.dataset.views(i)[0]].sha256 for i in self.items})
-        return own or dataset_id((i, self.dataset.group(i), self.name, self._content(i)) for i in self.items)
+        own = None
+        if type(self.dataset).own_id is not Dataset.own_id:
+            own = self.dataset.own_id(self.name, {i: self.facts[self.dataset.views(i)[0]].sha256 for i in self.items})
+        return own or dataset_id(self._lines())
+
+    def _lines(self) -> Iterator[Line]:
+        """What `dataset_id` hashes of each item."""
+        group, files = self.dataset.group, self.dataset.target_files
+        if self.truths or type(self.dataset).views is not Dataset.views:
+            return ((item, group(item), self.name, self._content(item)) for item in self.items)
+        contents = zip(self.items, self.facts.hashes(self.items), strict=True)  # an item is its one view
+        return ((item, group(item), self.name, "+".join((sha256, *files(item)))) for item, sha256 in contents)
 
     def _content(self, item: str) -> str:
         files = [self.facts[view].sha256 for view in self.dataset.views(item)]
@@ -115,11 +126,12 @@ class Split:
 
     def bad(self) -> dict[str, str]:
         """Items with an unreadable view, or with truth that cannot be used: which, and why."""
+        wrong = {self.facts.names[row]: problem for row, problem in self.facts.problems.items()}
         views = {
-            item: f"{view}: {self.facts[view].problem}"
-            for item in self.items
+            item: f"{view}: {wrong[view]}"
+            for item in (self.items if wrong else ())
             for view in self.dataset.views(item)
-            if self.facts[view].problem
+            if view in wrong
         }
         truths = {item: f"{item}: {facts.problem}" for item, facts in self.truths.items() if facts.problem}
         return {**truths, **views}
@@ -144,14 +156,19 @@ def read_splits(
     empty = next((name for name, found in items.items() if not found), None)
     if empty is not None:
         raise UsageError(f"split {empty!r} of {type(dataset).__name__} is empty.")
-    every = sorted({item for found in items.values() for item in found})
-    views = sorted({view for item in every for view in dataset.views(item)})
+    every = in_order(name for found in items.values() for name in found)
+    views = every if type(dataset).views is Dataset.views else in_order(dataset.views_of(every))
     facts = read_manifest(dataset, views, outputs)
     truths = read_truths(dataset, every, outputs, settings)
     return {
-        name: Split(dataset, name, found, facts, {item: truths[item] for item in found if item in truths})
+        name: Split(dataset, name, found, facts, {i: truths[i] for i in found if i in truths} if truths else {})
         for name, found in items.items()
     }
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names in their order, each once; fast where whole lists of them are in order already."""
+    return list(dict.fromkeys(sorted(names)))
 
 
 def _each(items: Sequence[str], truth: FramedTruth, field: str) -> Iterator[np.ndarray]:
@@ -181,45 +198,7 @@ def limited(dataset: Dataset, names: Sequence[str], limit: int | None) -> list[s
     return sorted(name for _, _, name in sorted(turns)[:limit])
 
 
-def check_duplicates(train: Split | None, test: Split, allow: bool) -> dict[str, Any]:
-    """Count photos (equal bytes) that are in both splits or under two labels; unreadable files are left aside.
-
-    Raises:
-        UsageError: there are some and `allow` is False; names them.
-    """
-    by_bytes: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    named: dict[str, set[str]] = defaultdict(set)
-    splits = [s for s in (train, test) if s is not None]
-    for split in splits if train is None or train.name != test.name else [test]:
-        for item in split.items:
-            for view in split.dataset.views(item):
-                facts = split.facts[view]
-                if not facts.problem:  # all empty files are equal
-                    by_bytes[facts.sha256].append((split.name, item))
-                    named[facts.sha256].add(view)
-    shared = {k for k, v in by_bytes.items() if len({split for split, _ in v}) > 1}
-    across = [by_bytes[k] for k in by_bytes if k in shared]
-    repeated = {k: v for k, v in by_bytes.items() if len(set(v)) > 1 and (len(named[k]) > 1 or k in shared)}
-    labels = [v for v in repeated.values() if len({test.dataset.label(item) for _, item in v}) > 1]
-    counts = {"same_split": len(repeated) - len(across), "across_splits": len(across), "two_labels": len(labels)}
-    if (across or labels) and not allow:
-        raise UsageError(_duplicates_message(across, labels))
-    return counts
-
-
-def _duplicates_message(across: list[Any], labels: list[Any]) -> str:
-    parts = []
-    for what, found in (("in train and test", across), ("under two labels", labels)):
-        if found:
-            shown = "; ".join(" = ".join(item for _, item in v[:3]) for v in found[:_SHOWN])
-            parts.append(f"{_count(len(found), 'photo is', 'photos are')} {what} ({shown})")
-    return (
-        f"{' and '.join(parts)}: such scores flatter. Remove the copies, or keep and count them with "
-        "data.on_duplicate=keep."
-    )
-
-
-def _count(number: int, one: str, many: str) -> str:
+def counted(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
@@ -232,7 +211,7 @@ def check_readable(splits: Sequence[Split], on_error: str) -> dict[str, str]:
     bad = {item: why for split in splits for item, why in split.bad().items()}
     if bad and on_error == "stop":
         raise UsageError(
-            f"{_count(len(bad), 'item', 'items')} cannot be used{_below(splits[0])}: {_said(bad)}. Mend or remove "
+            f"{counted(len(bad), 'item', 'items')} cannot be used{_below(splits[0])}: {_said(bad)}. Mend or remove "
             "such files, or leave them out with data.on_error=skip."
         )
     check_left(splits, bad)
@@ -245,7 +224,7 @@ def check_left(splits: Sequence[Split], skipped: Mapping[str, str]) -> None:
     Raises:
         UsageError: nothing is left of a class; names it, and the files.
     """
-    for split in splits:
+    for split in splits if skipped else ():
         left = class_counts(split, (item for item in split.items if item not in skipped))
         lost = class_counts(split, split.items).keys() - left.keys()
         if lost:

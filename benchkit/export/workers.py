@@ -12,11 +12,11 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchkit.errors import RunError
-from benchkit.export.batches import Picture
+from benchkit.export.batches import Pictures
 from benchkit.export.shares import Share
 from benchkit.store.files import boot, host, process_state, write_json
 
@@ -50,9 +50,9 @@ class Sign:
         return self.state != WORKING or self.process == "dead" or self.age > SILENT
 
 
-def work_id(pictures: Iterable[Picture]) -> str:
+def work_id(pictures: Pictures) -> str:
     """A name for this work: shares of equal lists of images are shares of the same."""
-    return hashlib.sha256("".join(p.sha256 for p in pictures).encode()).hexdigest()[:12]
+    return hashlib.sha256(pictures.digests.tobytes().hex().encode()).hexdigest()[:12]
 
 
 @contextlib.contextmanager

@@ -7,13 +7,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+_LINES = 1 << 14  # are text at a time
 Line = tuple[str, str, str, str]  # item name, group, split, sha256 of image and target files joined
 
 
 def dataset_id(lines: Iterable[Line]) -> str:
     """sha256 over the sorted (item name, group, split, content) of an evaluated or train split."""
-    text = "".join("\0".join(line) + "\n" for line in sorted(lines))
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest, ordered = hashlib.sha256(), sorted(lines)
+    for start in range(0, len(ordered), _LINES):
+        digest.update("".join(["\0".join(line) + "\n" for line in ordered[start : start + _LINES]]).encode())
+    return digest.hexdigest()
 
 
 def canonical(value: Any) -> Any:

@@ -21,15 +21,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--long", action="store_true", help="also the figures that take minutes")
+    parser.add_argument(
+        "--scale", type=int, nargs="?", const=1_280_000, metavar="N", help="the part scale alone, up to N images"
+    )
     given = parser.parse_args(argv)
+    if given.scale and not given.parts:
+        given.parts = ["scale"]
     unknown = set(given.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {sorted(unknown)[0]!r}; there are {', '.join(PARTS)}")
     sys.path.insert(0, str(Path(__file__).parent))
     for name in given.parts or PARTS:
         run = importlib.import_module(name).run
-        long = {"long": given.long} if "long" in inspect.signature(run).parameters else {}
-        for figure in run(given.threads, **long):
+        wished = {"long": given.long, "scale": given.scale}
+        taken = inspect.signature(run).parameters
+        for figure in run(given.threads, **{key: value for key, value in wished.items() if key in taken}):
             print(json.dumps({**figure, "threads": given.threads, "blas": _blas()}), flush=True)
 
 
