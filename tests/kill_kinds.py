@@ -252,7 +252,7 @@ def inject(
 
 
 def one_kind(work: Path, name: str, shim: Any) -> dict[str, Any]:
-    """Every fault of a kind: killed at each call, the disk failing from each, or each third of many, on."""
+    """Every fault of a kind: killed at each call, the disk failing from each, or each fifth of many, on."""
     write = KINDS[name]
     found: dict[str, Any] = {"whole": 0, "torn": 0, "full": 0, "broken": 0, "wrong": {}}
     for old in (False, True):
@@ -269,7 +269,7 @@ def one_kind(work: Path, name: str, shim: Any) -> dict[str, Any]:
             given = {"shim": shim, "call": call, "torn": torn}
             injections = {("whole", "torn")[torn]: partial(killed, write, **given)}
             for fault, number in ERRORS.items():
-                if (len(kinds) <= MANY or call % 3 == 0) and (number == errno.EIO or kinds[call] in driver.SPACE):
+                if (len(kinds) <= MANY or call % 5 == 0) and (number == errno.EIO or kinds[call] in driver.SPACE):
                     injections[fault] = partial(failed, write, **given, number=number, new=new)
             for fault, injection in injections.items():
                 found[fault] += 1

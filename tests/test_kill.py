@@ -72,8 +72,8 @@ def test_killed_while_scoring_again(shim: Path, tmp_path: Path, injected: Inject
 @pytest.mark.parametrize(
     ("error", "step"),
     [
-        pytest.param(errno.ENOSPC, 17, marks=pytest.mark.fault("disk full at a call that writes")),
-        pytest.param(errno.EIO, 29, marks=pytest.mark.fault("disk that does not write")),
+        pytest.param(errno.ENOSPC, 29, marks=pytest.mark.fault("disk full at a call that writes")),
+        pytest.param(errno.EIO, 53, marks=pytest.mark.fault("disk that does not write")),
         pytest.param(errno.ENOSPC, 1, marks=[pytest.mark.long, pytest.mark.fault("disk full at a call that writes")]),
         pytest.param(errno.EIO, 1, marks=[pytest.mark.long, pytest.mark.fault("disk that does not write")]),
     ],
