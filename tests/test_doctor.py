@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import os
 import select
+import shutil
 import subprocess
 import sys
 import zlib
@@ -14,10 +15,12 @@ import numpy as np
 import pytest
 
 from benchkit.errors import BenchkitError, RunError
+from benchkit.provenance.identity import identity_hash
 from benchkit.store import reading, seal, verify
 from benchkit.store.bank import Bank
 from benchkit.store.checking import check_files
 from benchkit.store.columns import Ragged, row_sums
+from benchkit.store.content import file_hash
 from benchkit.store.crew import check_batches
 from benchkit.store.files import link_or_copy
 from benchkit.store.table import Table, write_table
@@ -136,6 +139,27 @@ def test_text_that_nobody_wrote_is_refused(tmp_path, change, told):
     assert told in verify_tree(path)["files"]["predictions.h5"]["problem"]
 
 
+def test_a_whole_file_under_another_name_is_told(tmp_path):
+    with Bank(tmp_path / f"net-{identity_hash({'net': 1})[:8]}", {"net": 1}) as bank:
+        part = bank.add(["0" * 64], {"features/cls@final": np.ones((1, 2)), "reason": [""]}, {})
+    write_table(tmp_path / "t.h5", "targets", ["a"], {"label": np.arange(1)})
+    content = file_hash(tmp_path / "t.h5")
+    right = {tmp_path / "targets" / f"{content[:8]}.h5": tmp_path / "t.h5", part.with_name("part-0.h5"): part}
+    wrong = {
+        tmp_path / "targets" / "01234567.h5": (tmp_path / "t.h5", "is not the content that it is named after"),
+        tmp_path / f"net-{identity_hash({'net': 2})[:8]}" / part.name: (part, "belongs to another model"),
+        bank.folder / "part-1.h5": (tmp_path / "t.h5", "holds targets, where bank belong"),
+        tmp_path / "tag" / "predictions.h5": (tmp_path / "t.h5", "holds targets, where predictions belong"),
+        tmp_path / "manifests" / "0.h5": (tmp_path / "t.h5", "holds targets, where manifest belong"),
+    }
+    for copy, source in [*right.items(), *((copy, source) for copy, (source, _) in wrong.items())]:
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, copy)
+    told = {tmp_path / name: facts["problem"] for name, facts in verify_tree(tmp_path)["files"].items()}
+    assert all(told[copy] == "" for copy in right)
+    assert all(problem in told[copy] for copy, (_, problem) in wrong.items())
+
+
 # Several processes
 
 
@@ -215,6 +239,7 @@ def test_an_interruption_leaves_no_process(tree):
 ALONE = """
 import sys
 from pathlib import Path
+from benchkit.store.content import file_hash
 from benchkit.store.crew import check_batches
 if __name__ == "__main__":
     check_batches([[Path(sys.argv[1])]], 1, lambda read: None)

@@ -302,6 +302,28 @@ def test_another_whole_file_under_the_name_is_kept(outputs, folder, capsys):
     assert (folder / "targets.h5.damaged").read_bytes() == other.read_bytes()
 
 
+def test_so_are_other_rows_under_the_name_of_a_part(outputs, capsys):
+    (part,), (of_tag,) = outputs.glob("features/*/part-*.h5"), outputs.glob(TAG_PART)
+    content, data = verify_tree(outputs)["content"], of_tag.read_bytes()
+    identity = json.loads((part.parent / "identity.json").read_text())
+    with Table(part, "bank") as table, Bank(outputs.parent / "other", identity) as bank:
+        columns = {column: table.read(column) for column in table.columns}
+        other = bank.add(table.names[::-1], columns, {})  # each photo has the features of another
+    for name in (part, of_tag):
+        name.unlink()
+        os.link(other, name)
+    assert (
+        "is not what record.json says"
+        in verify_tree(outputs)["files"][of_tag.relative_to(outputs).as_posix()]["problem"]
+    )
+    part.unlink()
+    part.write_bytes(data)
+    status, report = repaired(outputs, capsys)
+    assert (status, report["content"]) == (0, content)
+    assert of_tag.read_bytes() == data
+    assert of_tag.with_name(of_tag.name + ".damaged").read_bytes() == other.read_bytes()
+
+
 def later_version(path: Path) -> None:
     told = seal.verify(path)
     rewrite(path, path.read_bytes()[: told["size"]])

@@ -1,7 +1,7 @@
 """Check whole files and hash their content: tables by their own checksums, all others by what stands beside them.
 
-summaries.json and a head's weights are compared with the sha256 in the record beside them, a record with its own seal, and
-a bank's identity with the name of its folder.
+summaries.json and a head's weights are compared with the sha256 in the record beside them, the tables of an experiment with
+their content there, a record with its own seal, a bank's identity and parts and a file of targets with its name.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from benchkit.provenance.identity import canonical, identity_hash
 from benchkit.provenance.record import NAME as RECORD
 from benchkit.provenance.record import SEAL, file_sha256, seal_of
 from benchkit.provenance.shape import is_below
-from benchkit.store.content import features_hash, table_hash
+from benchkit.store.content import features_hash, file_hash, table_hash
 from benchkit.store.features import TagFeatures
 from benchkit.store.reading import Each
 from benchkit.store.table import Table
+
+_OF_TAGS = ("predictions.h5", "targets.h5", "features.h5", "results.h5", "thumbs.h5")  # each called after what it holds
+_HASH = re.compile(r"[0-9a-f]{8}")
 
 Outcome = tuple[str | None, str]  # content hash, or None and what is wrong
 
@@ -34,6 +37,19 @@ def check_files(files: Sequence[Path], each: Each) -> list[Outcome]:
     """
     record = record_beside(files[0])
     return [_outcome(file, record, each) for file in files]
+
+
+def check_names(files: Sequence[Path], contents: Sequence[str]) -> list[Outcome]:
+    """As `check_files`, of other names of files that are known to be whole: compared with the record beside these names."""
+    record = record_beside(files[0])
+    found: list[Outcome] = []
+    for file, content in zip(files, contents, strict=True):
+        try:
+            _check_record(file, content, record)
+            found.append((content, ""))
+        except BenchkitError as error:
+            found.append((None, str(error)))
+    return found
 
 
 def _outcome(file: Path, record: dict[str, Any] | None, each: Each) -> Outcome:
@@ -81,16 +97,37 @@ def content_of(file: Path, each: Each = lambda count: None) -> str:
 
 
 def _table_content(file: Path, each: Each) -> str:
-    with Table(file) as table:
+    with Table(file, _kind(file)) as table:
         for column in table.columns:
             table.verify(column, each)
         for name in table.whole:
             table.read_whole(name)
-        table.meta  # noqa: B018  reading checks it
+        identity = str(table.meta.get("identity_hash"))
+        if is_part(file) and not identity.startswith(folder_hash(file.parent)):
+            raise RunError(
+                f"{file} belongs to another model or preprocessing than its folder. Move it away and export again."
+            )
         if table.kind != "features":
-            return table_hash(table)
+            content = table_hash(table)
+            if file.parent.name == "targets" and _HASH.fullmatch(file.stem) and not content.startswith(file.stem):
+                raise RunError(f"{file} is damaged: it is not the content that it is named after. Export again.")
+            return content
     with TagFeatures(file.parent) as features:
         return features_hash(features)
+
+
+def _kind(file: Path) -> str | None:
+    """What a table of this name holds, where names tell."""
+    if is_part(file):
+        return "bank"
+    if file.name in _OF_TAGS:
+        return file.stem
+    return {"targets": "targets", "manifests": "manifest"}.get(file.parent.name)
+
+
+def is_part(file: Path) -> bool:
+    """Whether a file is called like a part of a bank."""
+    return file.name.startswith("part-") and file.suffix == ".h5"
 
 
 def _json_content(file: Path) -> str:
@@ -120,7 +157,8 @@ def _check_record(file: Path, content: str, record: dict[str, Any] | None) -> No
     elif file.name == "conf.yaml":
         fits = _conf(file) == canonical(record.get("conf"))
     else:
-        fits = _as_recorded(file, content, files_of(record).get(file.name))
+        name = f"features/{file.name}" if _is_of_tag(file) else file.name
+        fits = _as_recorded(file, content, files_of(record).get(name))
     if not fits:
         raise RunError(
             f"{file} is not what record.json says: one of them is damaged, or an eval did not finish. Make it again "
@@ -129,12 +167,19 @@ def _check_record(file: Path, content: str, record: dict[str, Any] | None) -> No
 
 
 def record_beside(file: Path) -> dict[str, Any] | None:
-    """What record.json in the folder of a file says, in whatever shape; None where there is none, or none that can be read."""
+    """What record.json in the folder of a file says, in whatever shape; None where there is none, or none that can be read.
+
+    A part in `features/` of an experiment is spoken of by the record above.
+    """
     try:
-        record = strict.read(file.parent / RECORD)
+        record = strict.read((file.parent.parent if _is_of_tag(file) else file.parent) / RECORD)
     except (ValueError, OSError):  # reported under its own name
         return None
     return record if isinstance(record, dict) else None
+
+
+def _is_of_tag(file: Path) -> bool:
+    return is_part(file) and file.parent.name == "features"
 
 
 def files_of(record: dict[str, Any]) -> dict[str, Any]:
@@ -155,10 +200,10 @@ def _conf(file: Path) -> Any:
 
 
 def _as_recorded(file: Path, content: str, facts: dict[str, Any] | None) -> bool:
-    if facts is None or file.name == "features.h5":  # its row checksums say enough; its content hash leaves out meta
+    if facts is None:
         return True
-    if file.suffix == ".h5":
-        return facts.get("content") == content
+    if file.suffix == ".h5":  # the content that doctor tells of features.h5 is that of the values, wherever they lie
+        return facts.get("content") == (file_hash(file) if file.name == "features.h5" else content)
     return facts.get("sha256") == (_sha256(file) if file.suffix == ".json" else content)
 
 

@@ -75,10 +75,13 @@ def mend_tag(folder: Path, names: Iterable[str], waiting: Callable[[], None]) ->
     with exclusive(lock, waiting):
         try:
             record = read_record(folder)
+            lost = "it is missing."
         except BenchkitError as error:
-            return Mended(None, [Step(folder / RECORD, False, f"{error} {_lost(folder)}")], {})
+            record, lost = None, str(error)
         if record is None:
-            return Mended(None, [Step(folder / RECORD, False, f"it is missing: {_lost(folder)}")], {})
+            others = [folder / name for name in names if name != RECORD]
+            steps = [Step(file, False, "the export that makes record.json again makes it too.") for file in others]
+            return Mended(None, [Step(folder / RECORD, False, f"{lost} {_lost(folder)}"), *steps], {})
         absent = {name for name in record["files"] if not (folder / name).is_file()}
         found = Mended(record, [], {})
         for name in sorted({*names, *absent} - {RECORD}, key=_order):

@@ -12,6 +12,7 @@ import numpy as np
 
 from benchkit.errors import RunError
 from benchkit.store import columns as layout
+from benchkit.store.checking import folder_hash
 from benchkit.store.columns import Column, Ragged, Rows
 from benchkit.store.files import changing
 from benchkit.store.table import Table, write_table
@@ -62,6 +63,8 @@ def _whole_rows(table: Table) -> tuple[list[int], dict[str, Any]]:
         meta = table.meta
     except RunError:
         return [], {}
+    if not str(meta.get("identity_hash")).startswith(folder_hash(table.path.parent)):
+        return [], {}  # of another bank: a row of it has no place here
     good = np.ones(len(table.names), bool)
     for column in table.columns:
         good &= _whole(table, column)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from benchkit.progress import Progress
 from benchkit.provenance.identity import identity_hash
 from benchkit.provenance.record import NAME as RECORD
-from benchkit.store.checking import Outcome, check_files, content_of
+from benchkit.store.checking import Outcome, check_files, check_names, content_of
 from benchkit.store.crew import check_batches
 
 OUTSIDE = ("thumbs.h5", RECORD, "conf.yaml", "identity.json")  # verified, but no part of a folder's content
@@ -78,12 +79,20 @@ def _outcomes(files: Sequence[Path], processes: int, silent: bool) -> list[Outco
     for key, file in zip(keys, files, strict=True):
         first.setdefault(key, file)
     found = dict(zip(first, _checked(list(first.values()), processes, silent), strict=True))
-    return [
-        found[key]
-        if found[key][0] or file == first[key]
-        else check_files([file], lambda count: None)[0]  # it names itself
-        for key, file in zip(keys, files, strict=True)
-    ]
+    outcomes = {first[key]: found[key] for key in found}
+    others = [(file, found[key][0]) for key, file in zip(keys, files, strict=True) if file != first[key]]
+    for _, names in groupby(others, lambda other: other[0].parent):
+        outcomes.update(_of_names(list(names)))
+    return [outcomes[file] for file in files]
+
+
+def _of_names(names: Sequence[tuple[Path, str | None]]) -> dict[Path, Outcome]:
+    """Of second names in one folder; of a damaged file it is said anew, under this name."""
+    whole = [(file, content) for file, content in names if content]
+    damaged = [file for file, content in names if not content]
+    found = check_names([file for file, _ in whole], [content for _, content in whole]) if whole else []
+    again = check_files(damaged, lambda count: None) if damaged else []
+    return dict(zip([*(file for file, _ in whole), *damaged], [*found, *again], strict=True))
 
 
 def _key(file: Path) -> Any:
