@@ -16,7 +16,7 @@ import pytest
 
 from benchkit.errors import BenchkitError, RunError
 from benchkit.provenance.identity import identity_hash
-from benchkit.store import reading, seal, verify
+from benchkit.store import crc, reading, seal, verify
 from benchkit.store.bank import Bank
 from benchkit.store.checking import check_files
 from benchkit.store.columns import Ragged, row_sums
@@ -97,6 +97,16 @@ def test_sums_of_short_rows_are_zlibs(count, width):
     rows = np.random.default_rng(0).integers(0, 256, (count, width), np.uint8)
     assert row_sums(rows).tolist() == [zlib.crc32(row.tobytes()) for row in rows]
     assert row_sums(rows[:, ::2]).tolist() == [zlib.crc32(row.tobytes()) for row in rows[:, ::2]]
+
+
+def test_sums_of_what_stands_behind_a_beginning_are_zlibs():
+    rng = np.random.default_rng(0)
+    lengths = [0, 1, 2, 3, 255, 256, 65_537, *rng.integers(0, 3000, 200).tolist()]
+    begins = [rng.bytes(int(n)) for n in rng.integers(0, 40, len(lengths))]
+    ends = [rng.bytes(n) for n in lengths]
+    whole = np.array([zlib.crc32(a + b) for a, b in zip(begins, ends, strict=True)], np.uint32)
+    begin = np.array([zlib.crc32(a) for a in begins], np.uint32)
+    assert crc.of_end(whole, begin, np.array(lengths)).tolist() == [zlib.crc32(b) for b in ends]
 
 
 def foreign(path: Path, change) -> Path:

@@ -15,14 +15,12 @@ import h5py
 import numpy as np
 
 from benchkit.errors import UsageError
+from benchkit.store.crc import TABLE
 
 PARTS = ("values", "offsets", "shapes")  # of a field whose shape varies
 _HELD = 1024  # arrays gathered before they are written,
 _HELD_BYTES = 1 << 24  # or so many bytes of them
 _FEW, _MANY = 16, 128  # bytes of a row, rows: where summing byte by byte is faster
-_CRC = np.array([zlib.crc32(bytes([255 - byte])) for byte in range(256)], np.uint32) ^ np.uint32(
-    0xFF000000
-)  # its table
 
 
 @dataclass
@@ -70,7 +68,7 @@ def _sums_of_few(octets: np.ndarray) -> np.ndarray:
     """crc32 of rows of some bytes (N, bytes), byte by byte of all: ten times faster than a call for each score."""
     state = np.full(len(octets), 0xFFFFFFFF, np.uint32)
     for column in octets.T:
-        state = _CRC[(state ^ column) & 0xFF] ^ (state >> 8)
+        state = TABLE[(state ^ column) & 0xFF] ^ (state >> 8)
     return ~state
 
 

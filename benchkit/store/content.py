@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchkit.store import columns as layout
+from benchkit.store.crc import of_end
 from benchkit.store.features import TagFeatures
 from benchkit.store.table import Table
 
@@ -74,9 +76,19 @@ def _indexed_entry(features: TagFeatures, key: str) -> Entry:
     return column, names, dtype, shapes, sums
 
 
-def _value_sums(part: Table, column: str, rows: Sequence[int]) -> list[int]:
-    """Checksums as rows of a fixed shape would have them: whether a part needed CSR depends on its other images."""
-    return [zlib.crc32(np.ascontiguousarray(value).data) for value in part.items(column, rows)]
+def _value_sums(part: Table, column: str, rows: Sequence[int]) -> np.ndarray:
+    """Checksums as rows of a fixed shape would have them: whether a part needed CSR depends on its other images.
+
+    The values are not read again: they were summed behind their shape.
+    """
+    known, room, item = part.shapes(column), part.path.stat().st_size, part.dtype(column).itemsize
+    shapes = [known[row] for row in rows]
+    lengths = [item * math.prod(shape) for shape in shapes]
+    for row, shape, length in zip(rows, shapes, lengths, strict=True):
+        if length > room or min(shape, default=0) < 0:
+            part.item(column, row)  # says that its shape is damaged
+    begin = [zlib.crc32(np.array(shape, np.int64).data) for shape in shapes]
+    return of_end(part.sums(column)[list(rows)], np.array(begin, np.uint32), np.array(lengths, np.int64))
 
 
 def entries_hash(entries: Iterable[Entry]) -> str:
