@@ -99,16 +99,17 @@ def read_yaml(path: str | Path) -> Layer:
             (`${name:...}`), or more than MAX_NODES values once its aliases are followed; a dotted path in a conf from
             elsewhere (`benchkit.trust`).
     """
-    return _layer(Path(path), lambda key, text, where: trust.named_in_conf(Path(path), key, text, where))
+    path = Path(path)
+    return _layer(path, _composed(path), lambda key, text, where: trust.named_in_conf(path, key, text, where))
 
 
 Named = Callable[[str, str, str], None]  # told of every key, its text and its place
 
 
-def _layer(path: Path, named: Named) -> Layer:
+def _composed(path: Path) -> yaml.Node | None:
     text = _text(path)
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageError(
@@ -117,6 +118,9 @@ def _layer(path: Path, named: Named) -> Layer:
         ) from None
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path}: this is not valid YAML: {str(error) or 'nested too deeply'}.") from None
+
+
+def _layer(path: Path, node: yaml.Node | None, named: Named) -> Layer:
     reader = _Reader(path, named)
     if node is None or node.tag.endswith(":null"):
         return Layer({}, {}, str(path))
@@ -131,9 +135,12 @@ def read_native(path: Path) -> Any:
     Raises:
         UsageError: as `read_yaml`.
     """
-    _layer(path, lambda key, text, where: None)
+    node = _composed(path)
+    _layer(path, node, lambda key, text, where: None)
     try:
-        return yaml.safe_load(_text(path))
+        return (
+            None if node is None else yaml.SafeLoader("").construct_document(node)
+        )  # as safe_load, which would compose it again
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: this is not valid YAML: {str(error) or 'nested too deeply'}.") from None
 
