@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import zlib
@@ -13,6 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from tiny_processes import heeding_ctrl_c
 
 from benchkit.errors import BenchkitError, RunError
 from benchkit.provenance.identity import identity_hash
@@ -260,7 +262,7 @@ def test_no_process_outlives_the_command(tmp_path):
     script = tmp_path / "alone.py"
     script.write_text(ALONE)
     fifo = pipe(tmp_path)
-    parent = subprocess.Popen([sys.executable, str(script), str(fifo)])
+    parent = subprocess.Popen([sys.executable, str(script), str(fifo)], stderr=subprocess.DEVNULL)
     writer = os.open(fifo, os.O_WRONLY)  # waits until the file is being read
     parent.kill()
     parent.wait()
@@ -268,3 +270,32 @@ def test_no_process_outlives_the_command(tmp_path):
     poll.register(writer, 0)
     assert poll.poll(60_000)[0][1] & select.POLLERR  # nobody reads it any more
     os.close(writer)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_stopped_says_so(tmp_path, number):
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        for name in range(verify.SEVERAL):
+            (folder / f"{name}.json").write_text("{}")
+    command = [sys.executable, "-c", STOPPED, str(number.value), str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, preexec_fn=heeding_ctrl_c, timeout=120)
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert ended.stderr.splitlines()[-1] == "interrupted: the same command starts anew."
+
+
+STOPPED = """
+import os, sys
+from benchkit.commands import doctor
+from benchkit.store import crew
+
+def told_of_the_first(read):
+    os.kill(os.getpid(), int(sys.argv[1]))
+
+own = crew.check_batches
+crew.most_processes = lambda: 2
+import benchkit.store.verify as verify
+verify.check_batches = lambda batches, processes, each: own(batches, processes, told_of_the_first)
+if __name__ == "__main__":
+    sys.exit(doctor.main([sys.argv[2]]))
+"""

@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -51,8 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="export a conf in several ways and compare (minutes)",
     )
     made.add_argument("--json", action="store_true", help="machine-readable")
-    given = parse(made, sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _work(given), given.traceback, goes_on=given.repair)
+    argv = sys.argv[1:] if argv is None else argv
+    given = parse(made, argv)
+    return guarded(lambda: _work(given), given.traceback, shlex.join(["benchkit", "doctor", *argv]), goes_on=given.repair)
 
 
 def _work(given: argparse.Namespace) -> int:
