@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--json", action="store_true", help="machine-readable")
     argv = sys.argv[1:] if argv is None else argv
     given = parse(made, argv)
-    return guarded(lambda: _work(given), given.traceback, shlex.join(["benchkit", "doctor", *argv]), goes_on=given.repair)
+    return guarded(
+        lambda: _work(given), given.traceback, shlex.join(["benchkit", "doctor", *argv]), goes_on=given.repair
+    )
 
 
 def _work(given: argparse.Namespace) -> int:
