@@ -60,7 +60,7 @@ def check(found: dict, calls: int, injected: Injected) -> None:
 
 @KILLED
 def test_some_crash_points(shim: Path, tmp_path: Path, injected: Injected) -> None:
-    check(crash(shim, tmp_path, "fresh", 40), 300, injected)
+    check(crash(shim, tmp_path, "fresh", 60), 300, injected)
 
 
 @KILLED
@@ -72,7 +72,7 @@ def test_killed_while_scoring_again(shim: Path, tmp_path: Path, injected: Inject
 @pytest.mark.parametrize(
     ("error", "step"),
     [
-        pytest.param(errno.ENOSPC, 29, marks=pytest.mark.fault("disk full at a call that writes")),
+        pytest.param(errno.ENOSPC, 41, marks=pytest.mark.fault("disk full at a call that writes")),
         pytest.param(errno.EIO, 53, marks=pytest.mark.fault("disk that does not write")),
         pytest.param(errno.ENOSPC, 1, marks=[pytest.mark.long, pytest.mark.fault("disk full at a call that writes")]),
         pytest.param(errno.EIO, 1, marks=[pytest.mark.long, pytest.mark.fault("disk that does not write")]),
