@@ -84,7 +84,7 @@ def guarded(work: Callable[[], int], show_traceback: bool, command: str = "", go
         goes_on: whether the same command goes on where it was stopped; else it starts again.
     """
     try:
-        with stoppable() if command else contextlib.nullcontext():
+        with stoppable(goes_on) if command else contextlib.nullcontext():
             status = work()
         sys.stdout.flush()  # here, so that a closed pipe is noticed here
         return status

@@ -17,16 +17,17 @@ _OWN = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DF
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable(writes: bool = True) -> Iterator[None]:
     """Inside, the first signal raises KeyboardInterrupt and the second ends the process.
 
+    `writes`: what is complete by then is written, and that is said.
     A signal that is ignored, or that somebody else handles (submitit, a test), stays as it is.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     taken = [number for number, own in _OWN.items() if signal.getsignal(number) is own]
-    heed = _heeding()
+    heed = _heeding("what is complete is being written; " if writes else "")
     before = [signal.signal(number, heed) for number in taken]
     try:
         yield
@@ -35,14 +36,14 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _heeding() -> Callable[[int, FrameType | None], None]:
+def _heeding(meanwhile: str) -> Callable[[int, FrameType | None], None]:
     first: float | None = None
 
     def heed(number: int, frame: FrameType | None) -> None:
         nonlocal first
         if first is None:
             first = time.monotonic()
-            _tell("stopping: what is complete is being written; once more, and it ends at once.")
+            _tell(f"stopping: {meanwhile}once more, and it ends at once.")
             raise KeyboardInterrupt
         if time.monotonic() - first > _ONE:
             leave()
