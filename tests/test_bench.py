@@ -73,3 +73,11 @@ def test_scale_is_a_part_of_its_own(bench, monkeypatch, capsys):
     bench.main(["--scale", "5000"])
     bench.main(["--scale"])
     assert [json.loads(line)["value"] for line in capsys.readouterr().out.splitlines()] == [5000, 1_280_000]
+
+
+def test_gpu_is_a_part_of_its_own(bench, monkeypatch, capsys):
+    seen: list = []
+    monkeypatch.setitem(sys.modules, "gpu", part("gpu", seen))
+    bench.main(["--gpu"])
+    assert [json.loads(line)["figure"] for line in capsys.readouterr().out.splitlines()] == ["gpu"]
+    assert len(seen) == 1

@@ -162,7 +162,7 @@ def lacking_by_columns(
         columns: names; pictures: N.
     """
     kinds = {
-        tuple(c for c, lacks in zip(columns, kind, strict=True) if lacks): kind for kind in np.unique(lacks, axis=0)
+        tuple(c for c, absent in zip(columns, kind, strict=True) if absent): kind for kind in np.unique(lacks, axis=0)
     }
     for missing, kind in sorted(kinds.items(), key=lambda each: each[0]):
         if missing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,14 +69,20 @@ def divides(job: Job) -> bool:
     return job.head.wants().kind == "images" and not job.has_train and not job.dataset.given
 
 
-def predict_share(job: Job, bank: Bank, model: LoadedModel, share: Share, threads: int, progress: Progress) -> None:
-    """Predict the items that are this worker's; what an image's damage keeps from being predicted is left to `finish`.
+def own_items(job: Job, bank: Bank, share: Share) -> list[str]:
+    """The items that a worker predicts: every `count`-th of those that nothing is known against."""
+    items = [item for item in job.test.items if item not in job.skipped]
+    good = [i for i in items if not any(job.facts[v].sha256 in bank.reasons for v in job.dataset.views(i))]
+    return good[share.index :: share.count]
+
+
+def predict_share(job: Job, items: Sequence[str], model: LoadedModel, threads: int, progress: Progress) -> None:
+    """Predict a worker's items; what an image's damage keeps from being predicted is left to `finish`.
 
     Args:
         job: a tag whose items can be divided.
-        bank: for what was left out of it.
+        items: of `own_items`.
         model, threads: as of `predict_items`.
-        share: every `count`-th item.
         progress: counts the items.
 
     Raises:
@@ -86,10 +92,10 @@ def predict_share(job: Job, bank: Bank, model: LoadedModel, share: Share, thread
         if not job.still_to_finish():
             return
         parts = _parts(job, ArrayItems([], {}), model)
-    names = [view for item in _usable(job, bank) for view in _named(job, item)]
+    names = [view for item in items for view in _named(job, item)]
     views = Views(job.dataset, job.facts, names, model.preprocess, str(model.device))
     try:
-        for item in _usable(job, bank)[share.index :: share.count]:
+        for item in items:
             if item not in parts:
                 job.head.read_given(ArrayItems([item], {}))
                 _add_readable(job, parts, item, views, threads)
@@ -113,15 +119,9 @@ def unpredicted(job: Job, bank: Bank, model: LoadedModel, share: Share) -> dict[
         if not divides(job) or not job.still_to_finish():
             return {}
         parts = _parts(job, ArrayItems([], {}), model)
-    items = _usable(job, bank)
-    dealt = {index: [i for i in items[index :: share.count] if i not in parts] for index in range(share.count)}
+    shares = [dataclasses.replace(share, index=index) for index in range(share.count)]
+    dealt = {each.index: [i for i in own_items(job, bank, each) if i not in parts] for each in shares}
     return {index: left for index, left in dealt.items() if left}
-
-
-def _usable(job: Job, bank: Bank) -> list[str]:
-    """Evaluated items that nothing is known against."""
-    items = [item for item in job.test.items if item not in job.skipped]
-    return [i for i in items if not any(job.facts[v].sha256 in bank.reasons for v in job.dataset.views(i))]
 
 
 def _named(job: Job, item: str) -> list[str]:

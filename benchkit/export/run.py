@@ -18,7 +18,7 @@ from benchkit.export.batches import Pictures, distinct, own
 from benchkit.export.coverage import Wanted, absent, missing_shares
 from benchkit.export.finish import FIT_THREADS, finish
 from benchkit.export.job import Job, Outcome
-from benchkit.export.pairs import divides, predict_share, unpredicted
+from benchkit.export.pairs import divides, own_items, predict_share, unpredicted
 from benchkit.export.shares import Share, cpus
 from benchkit.export.texts import fill_texts
 from benchkit.export.texts import lacking as lacking_texts
@@ -204,9 +204,9 @@ def _predict_shares(jobs: Iterable[Job], model: Any, bank: Bank, options: Option
     share = options.share
     for job in jobs if share.count > 1 else ():
         if divides(job):
-            mine = len(job.test.items[share.index :: share.count])
-            progress = Progress(mine, "predict", "items", silent=not share.leads, each=beat)
-            predict_share(job, bank, model, share, FIT_THREADS, progress)
+            items = own_items(job, bank, share)
+            progress = Progress(len(items), "predict", "items", silent=not share.leads, each=beat)
+            predict_share(job, items, model, FIT_THREADS, progress)
 
 
 def _check_areas(preprocess: Any, pictures: Pictures) -> None:

@@ -24,9 +24,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--scale", type=int, nargs="?", const=1_280_000, metavar="N", help="the part scale alone, up to N images"
     )
+    parser.add_argument("--gpu", action="store_true", help="the part gpu alone")
     given = parser.parse_args(argv)
-    if given.scale and not given.parts:
-        given.parts = ["scale"]
+    if not given.parts:
+        given.parts = [name for name, asked in (("scale", given.scale), ("gpu", given.gpu)) if asked]
     unknown = set(given.parts) - set(PARTS)
     if unknown:
         parser.error(f"there is no part {sorted(unknown)[0]!r}; there are {', '.join(PARTS)}")
